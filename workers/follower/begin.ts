@@ -39,7 +39,7 @@ export function openBeginner(parts: {
 
 /** Between two looks at upstreams that answer and have not said how deep they are. */
 const LATE_MS = 5_000
-/** Between two looks where none gives what is needed, because one may be started again with more. */
+/** Between two looks where none that may be asked gives what is needed: one may have been out of order at the last look. */
 const LACK_MS = 60_000
 
 /** Upstreams that were away at the start, or at the last look, say how deep they are once they answer. */
@@ -57,12 +57,13 @@ export function createLateProbes(parts: {
   let lookAtMs = clock.now()
   return {
     probe(onBug: (error: unknown) => void): void {
-      const isLate = told().some(
-        ({ upstream, head }) => head !== undefined && !depths.isProbed(upstream.name),
-      )
-      const isLacking = depths.lack() !== undefined
+      const answering = told().filter(({ head }) => head !== undefined)
+      const isLate = answering.some(({ upstream }) => !depths.isProbed(upstream.name))
+      const isLacking =
+        answering.length > 0 &&
+        answering.every(({ upstream: { name } }) => depths.of(name) === undefined)
       if (!(isLate || isLacking) || clock.now() < lookAtMs) return
-      lookAtMs = clock.now() + (isLacking ? LACK_MS : LATE_MS)
+      lookAtMs = clock.now() + (isLate ? LATE_MS : LACK_MS)
       beginner.look().catch(onBug)
     },
     /** The status says as well why no state can be fetched. */

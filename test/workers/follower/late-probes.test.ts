@@ -57,6 +57,26 @@ test('another one that comes later is looked at too, five seconds after the last
   expect(looks()).toBe(2)
 })
 
+test('those that gave too little are looked at again once none else may be asked', () => {
+  const { clock, depths, heads, late, looks } = open(['a', 'b'], PROVING)
+  depths.set([
+    { name: 'a', depth: PROVING },
+    { name: 'b', depth: PLAIN },
+  ])
+  heads.set('a', 7).set('b', 7)
+  late.probe(onBug)
+  expect(looks()).toBe(0)
+  heads.delete('a')
+  late.probe(onBug)
+  expect([looks(), depths.of('b')]).toEqual([1, PROVING])
+  depths.set([{ name: 'b', depth: PLAIN }])
+  for (const at of [59_999, 60_000]) {
+    clock.at = at
+    late.probe(onBug)
+  }
+  expect(looks()).toBe(2)
+})
+
 test('without proofs the status says why nothing is fetched', () => {
   const { heads, late, depths } = open(['a'], PLAIN)
   const status: TrackerStatus = {
