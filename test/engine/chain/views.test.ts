@@ -27,7 +27,6 @@ import { plainChain } from '../../fixtures/view-chain.ts'
 import { checkBlock, checkNumber, checkState, MixedView } from '../../fixtures/view-check.ts'
 import { type Built, Driver, type Durable, isAncestor } from '../../fixtures/view-driver.ts'
 import { keeperDurable } from '../../fixtures/view-keeper.ts'
-import { propertyRuns } from '../../kit/property-runs.ts'
 
 const PAGE = 2048
 const GENESIS = 1000
@@ -302,7 +301,7 @@ describe('a view answers as plain execution at its record', () => {
         seen.unfolds += unfolds.count
       }),
       // A failure is shrunk as far as that goes in this time.
-      { numRuns: propertyRuns(40) },
+      { numRuns: 40 },
     )
     expect(seen.refused > 0).toBe(pages < 100)
     expect(seen.folds).toBeGreaterThan(10)
