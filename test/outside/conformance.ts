@@ -90,7 +90,7 @@ const SLEEPING: { readonly [client in Client]: RegExp } = {
 const TRIES = 4
 
 async function clients(chain: string): Promise<void> {
-  const node = await start(['--ephemeral', '--rate-limit', 'off', '--chain', chain])
+  const node = await start(['--ephemeral', '--rate-limit', 'off', '--chain', chain, ...PATIENT])
   const keys = KEYS.values()
   const run = (client: Client, path: string, extra: readonly string[] = []) => {
     const at = ['--url', `${node.url}${path}`, '--key', keys.next().value!]
@@ -143,11 +143,21 @@ async function untilPassed(run: () => Promise<string>): Promise<string> {
   return output
 }
 
+/** On a busy machine a call may wait longer than a node lets it by default. */
+const PATIENT = [
+  '--limit-call-ms',
+  '120000',
+  '--limit-logs-ms',
+  '120000',
+  '--limit-trace-ms',
+  '120000',
+]
+
 /** L1 fees are charged in any case. */
 const OPERATOR_FEES = ['--operator-fee-scalar', '3', '--operator-fee-constant', '12345']
 
 async function checkers(): Promise<void> {
-  const node = await start(['--ephemeral', '--rate-limit', 'off', ...OPERATOR_FEES])
+  const node = await start(['--ephemeral', '--rate-limit', 'off', ...PATIENT, ...OPERATOR_FEES])
   const socket = node.url.replace('http', 'ws')
   await set('fb-coherence', [
     'fb-coherence',
