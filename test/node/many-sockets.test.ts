@@ -32,7 +32,7 @@ async function ask(socket: Socket): Promise<string> {
 const count = (statuses: readonly string[], status: string) =>
   statuses.filter((one) => one === status).length
 
-// Its default is of the command and the host, whoever reads the requests.
+// The default depends on the command and the host, not on the parser of requests.
 test('dev on loopback answers 400 connections of one program', async () => {
   const { openAll } = await start(['--front-threads', '2'])
   const sockets = await openAll(400)

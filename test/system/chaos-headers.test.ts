@@ -1,4 +1,7 @@
-/** What the check of replicas behind a balancer holds a subscription of headers to: it admits the header of a block's rest where a client comes back, and no more. */
+/**
+ * Rules for a subscription to headers behind a balancer: a client that comes back may get the header
+ * of the rest of a block, and nothing else.
+ */
 import { expect, test } from 'vitest'
 import { judge, KINDS } from '../outside/scale/chaos/listeners.ts'
 

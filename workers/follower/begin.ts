@@ -39,7 +39,7 @@ export function openBeginner(parts: {
 
 /** Between two looks at upstreams that answer and have not said how deep they are. */
 const LATE_MS = 5_000
-/** Between two looks where none that may be asked gives what is needed: one may have been out of order at the last look. */
+/** Milliseconds between two looks while none that may be asked gives what is needed. */
 const LACK_MS = 60_000
 
 /** Upstreams that were away at the start, or at the last look, say how deep they are once they answer. */

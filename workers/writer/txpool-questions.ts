@@ -100,5 +100,5 @@ function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
   })
 }
 
-/** What was offered for an earlier flashblock is not for this one. */
+/** An offer for an earlier flashblock is not valid for a later one. */
 const isForSame = (a: Wanted, b: Wanted) => a.number === b.number && a.index === b.index

@@ -1,4 +1,7 @@
-/** What a record shows that the one before did not, with all that comes of it: for readers of the enriched feed (ADR 41). */
+/**
+ * Finds the flashblocks, receipts and state that a new snapshot has and the one before had not, for
+ * readers of the enriched feed (ADR 41).
+ */
 import { isFinished } from '../../chain/life.ts'
 import { storedReceiptOf } from '../../execution/transaction/stored-receipt.ts'
 import type { Bytes } from '../../primitives/bytes.ts'

@@ -169,7 +169,7 @@ function parentOf(state: WriterState, base: FlashblockBase): LiveBlock | undefin
   return isUsable ? parent : undefined
 }
 
-/** What came behind a flashblock that waited for state. */
+/** Judges the packets that arrived while an earlier flashblock waited for state. */
 async function resumeLane(state: WriterState): Promise<boolean> {
   const { packetWait: wait, options } = state
   if (wait !== undefined) {

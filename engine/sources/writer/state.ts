@@ -111,7 +111,7 @@ export type WriterState = {
   wakeAtMs: number | undefined
   effects: WriterEffect[]
   readonly warnedAtMs: Map<string, number>
-  /** What readers of the enriched feed have been sent. */
+  /** Remembers what readers of the enriched feed have got. */
   readonly told: Told
 }
 

@@ -98,13 +98,13 @@ export type WriterEffect =
   | { readonly type: 'executed'; readonly packet: FeedPacket }
   /** A frame of a feed as it came: its flashblock is shown, or with an End, its block has all that was relayed of it and nothing else. */
   | { readonly type: 'relay'; readonly place: FeedPlace; readonly raw: Bytes }
-  /** What the record that was just published shows, for readers of the enriched feed. */
+  /** The newest snapshot has these changes, for readers of the enriched feed. */
   | { readonly type: 'changes'; readonly changes: NewChanges }
   | NeedEffect
   /**
    * A canonical block is not what we make of it: its source asks somebody else. The same block again is taken at its word, and halts.
-   * `field` is `state` where its state cannot be had: it, and what came after it, is not looked at any more. It is `queue`
-   * where too many blocks wait: this one is not looked at.
+   * `field` is `state` where its state cannot be had: the writer drops the block and those after it.
+   * `field` is `queue` where too many blocks wait: the writer drops this one.
    */
   | {
       readonly type: 'refused'

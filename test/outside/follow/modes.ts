@@ -14,9 +14,9 @@ type Mode = {
   readonly flags: readonly string[]
   /** What the upstream is. */
   readonly proxy: Omit<Parameters<typeof startProxy>[0], 'target'>
-  /** Its enriched feed is applied afterwards, under faults of the feed that it follows. */
+  /** Afterwards a reader applies the enriched feed, under faults of the feed that the node follows. */
   readonly isEnriched?: boolean
-  /** A third-party checker of both endpoints looks at it afterwards, and at the chain's own node. */
+  /** Afterwards a third-party checker asks it and the chain's own node. */
   readonly isChecked?: boolean
 }
 

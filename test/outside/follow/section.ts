@@ -21,7 +21,7 @@ const WAIT_MS = 15
 /** Between two rounds: what is compared is spread over many blocks. */
 const ROUND_MS = 100
 
-/** Goes on until so many were compared, and so many of them on the pending block, or the time is over. */
+/** Compares until `count` answers, `pending` of them on the pending block, or the time is over. */
 export async function compareFor(
   comparer: Comparer,
   {

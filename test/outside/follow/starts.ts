@@ -153,9 +153,9 @@ async function leftWhileRunning(
   },
 ): Promise<Kept> {
   const heads = await newHeads(follower.url)
-  const begun = follower.head
-  await until(async () => (await headOf(follower.url)) >= begun + 3, HANGS_MS)
-  const kept = { number: begun + 2, block: await blockOf(follower.url, begun + 2) }
+  const startHead = follower.head
+  await until(async () => (await headOf(follower.url)) >= startHead + 3, HANGS_MS)
+  const kept = { number: startHead + 2, block: await blockOf(follower.url, startHead + 2) }
   await upstream.fault('cut')
   const stopped = await headOf(leader.node.url)
   await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, HANGS_MS)

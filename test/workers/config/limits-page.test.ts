@@ -17,7 +17,7 @@ const OTHERS = 'Not in the help'
 
 const limits = new Map(
   COMMANDS.commands
-    // Where commands differ in a default, the one of `follow` is said.
+    // The page has the default of `follow` where commands differ.
     .toSorted((a, b) => Number(a.name === 'follow') - Number(b.name === 'follow'))
     .flatMap(({ flags }) => Object.entries(flags))
     .filter(([name]) => isLimit(name)),
