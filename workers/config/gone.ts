@@ -1,4 +1,4 @@
-/** Flags of earlier versions, with the reason why each is gone. A name that comes back leaves this list. */
+/** Flags of earlier versions, with the reason for each. A name that comes back leaves this list. */
 const EXECUTES = 'a follower executes every flashblock itself'
 const GONE: ReadonlyMap<string, string> = new Map([
   ['limit-near-turn-ms', 'every call runs in a worker'],

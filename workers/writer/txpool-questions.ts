@@ -8,8 +8,9 @@ import type { Offered, Wanted } from '../../engine/sources/sequencer/types.ts'
 
 export interface TxpoolQuestions {
   /**
-   * The txpool's best; nothing when it does not answer in time, and from then on at once until it has answered. `isPatient`: it has
-   * `PATIENT_MS`, also for what it was asked before.
+   * Asks for the txpool's best. Without an answer in time there is nothing, and from then on at
+   * once until the answer is there. A patient caller waits for `PATIENT_MS`, also for the answer to
+   * an earlier question.
    */
   ask(wanted: Wanted, isPatient?: boolean): Promise<Offered>
   answer(request: number, offered: Offered): void

@@ -76,8 +76,8 @@ export type SequencerPorts = {
   /** Whether readers see this flashblock, or a later one; of this payload, where it is given. */
   isShown(place: FlashblockPlace, payloadId?: string): boolean
   /**
-   * The txpool's best; nothing when it does not answer in time, which is longer where somebody `isPatient`. What it gives it does not
-   * give again until it gets it back.
+   * Asks for the txpool's best. Without an answer in time there is nothing; a patient caller waits
+   * longer. The txpool does not offer a transaction again until `giveBack` returns it.
    */
   transactions(wanted: Wanted, isPatient?: boolean): Promise<Offered>
   /** The txpool may have something that it had not when it was asked last. */

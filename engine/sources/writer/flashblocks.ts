@@ -179,7 +179,7 @@ export async function extend(
   await show(state, block, { packet, startedMs, from })
 }
 
-/** Executes the new transactions; compares every sum, and only then the hash, which depends on all of them. */
+/** Executes the new transactions. Compares every sum, and then the hash, which depends on all. */
 async function executeFlashblock(
   state: WriterState,
   block: LiveBlock,

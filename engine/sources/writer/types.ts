@@ -103,7 +103,7 @@ export type WriterEffect =
   | NeedEffect
   /**
    * A canonical block is not what we make of it: its source asks somebody else. The same block again is taken at its word, and halts.
-   * `field` is `state` where its state cannot be had: the writer drops the block and those after it.
+   * `field` is `state` where its state cannot be had: the writer drops it and the blocks after it.
    * `field` is `queue` where too many blocks wait: the writer drops this one.
    */
   | {

@@ -14,7 +14,7 @@ type Mode = {
   readonly flags: readonly string[]
   /** What the upstream is. */
   readonly proxy: Omit<Parameters<typeof startProxy>[0], 'target'>
-  /** Afterwards a reader applies the enriched feed, under faults of the feed that the node follows. */
+  /** Afterwards a reader applies the enriched feed, under faults of the followed feed. */
   readonly isEnriched?: boolean
   /** Afterwards a third-party checker asks it and the chain's own node. */
   readonly isChecked?: boolean

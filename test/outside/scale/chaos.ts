@@ -1,6 +1,6 @@
 /**
- * Three replicas behind HAProxy are one service while each of them, and what they share, is killed, stopped, drained and cut off:
- * every answer is held against the sequencer's own chain.
+ * Three replicas behind HAProxy are one service while each of them, and what they share, is killed,
+ * stopped, drained and cut off. Every answer is compared with the sequencer's own chain.
  */
 import { hasHaproxy } from './balancer.ts'
 import { happen, KINDS, type Kind, type Scene } from './chaos/events.ts'

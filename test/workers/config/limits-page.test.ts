@@ -1,4 +1,4 @@
-/** docs/operate/limits.md ends with a table of all bounds: `npx vitest run limits-page -u` writes it again. */
+/** The table of all bounds in docs/operate/limits.md; `npx vitest run limits-page -u` writes it. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** A sequencer and three replicas behind HAProxy with the file that operators get; Redis; and what stands between. */
+/** A sequencer, three replicas behind HAProxy with the file that operators get, and Redis. */
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
