@@ -1,35 +1,40 @@
-/** Before a row is measured: both servers answer a sample of its questions, and alike. */
+/**
+ * Checks that both servers answer a sample of a row's requests alike, before the row is measured.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { Server } from './servers.ts'
 import { bodyOf, type Question, type Row } from './workloads/row.ts'
 
-/** Far from those that are measured, which no cache shall know; of a row that always asks the same it is the same one. */
+/**
+ * Numbers far from the measured ones, so that their responses are in no cache. A row with one
+ * repeated request uses that request.
+ */
 const SAMPLES = [9_000_000, 9_000_001, 9_012_345]
 
 /**
  * @param options the first server is flashnode
- * @returns those that are measured: without the peer where it does not have this row, and may lack it
- * @throws where an answer is an error or differs
+ * @returns the servers to measure, without an optional peer that lacks this row
+ * @throws {Error} if a response is an error or differs
  */
 export async function agree(
   row: Row,
   options: { readonly servers: readonly Server[]; readonly isPeerOptional: boolean },
 ): Promise<readonly Server[]> {
   const [ours, peer] = options.servers as [Server, Server]
-  // What is sent can be sent once.
+  // A transaction can be sent only once.
   if (row.amount !== undefined) return options.servers
   for (const at of SAMPLES) {
     const question = row.question(at)
-    const mine = await answerOf(ours, question)
+    const mine = await responseOf(ours, question)
     if ('error' in mine) throw new Error(`${ours.name}: ${row.name}: ${mine.error}`)
-    const theirs = await answerOf(peer, question)
+    const theirs = await responseOf(peer, question)
     if ('error' in theirs) {
       if (options.isPeerOptional) return [ours]
       throw new Error(`${peer.name}: ${row.name}: ${theirs.error}`)
     }
     const gist = row.gist ?? ((result: unknown) => result)
     const both = [mine.result, theirs.result].map(gist)
-    // It answers in another form.
+    // The peer's response has another form.
     if (both[1] === undefined && options.isPeerOptional) return [ours]
     if (!isDeepStrictEqual(both[0], both[1])) throw new Error(difference(row, both))
   }
@@ -40,8 +45,7 @@ const difference = ({ name }: Row, both: readonly unknown[]) =>
   `${name}: two answers\n${both.map((one) => `${JSON.stringify(one)}`.slice(0, 2_000)).join('\n')}`
 
 type Reply = { readonly result?: unknown; readonly error?: { readonly message: string } }
-/** Of a batch, its results. */
-async function answerOf(
+async function responseOf(
   { url }: Server,
   question: Question | readonly Question[],
 ): Promise<{ readonly result: unknown } | { readonly error: string }> {

@@ -1,6 +1,7 @@
 /**
- * What a new replica takes, and what the node that it copies and its clients feel of it: a state of so many accounts is loaded, served, asked
- * at a steady rate, and copied meanwhile by the command as a user runs it.
+ * Measures the time for a new replica, and the effect on the copied node and its clients.
+ * A state of the given size is loaded and served at a steady request rate. Meanwhile the command
+ * copies it as a user runs it.
  * Usage: npm run bench:bootstrap -- [--accounts 1000000] [--rate 20] [--seconds 10]
  */
 import { spawn } from 'node:child_process'
@@ -29,13 +30,16 @@ const seconds = Number(values.seconds)
 
 type Kind = 'eth_getBalance' | 'eth_call'
 const KINDS: readonly Kind[] = ['eth_getBalance', 'eth_call']
-/** A machine that is full has no queue of hours: what would be one more is left out, and counted. */
-const MOST_OPEN = 64
-const agent = new Agent({ keepAlive: true, maxSockets: MOST_OPEN })
+/**
+ * Requests above this number of open ones are left out and counted, so that a full machine builds
+ * no queue.
+ */
+const MAX_OPEN = 64
+const agent = new Agent({ keepAlive: true, maxSockets: MAX_OPEN })
 let leftOut = 0
 
-/** Milliseconds of one; any address, any contract. */
-function ask(url: URL, kind: Kind): Promise<number> {
+/** Sends one request about a random address or contract. @returns its duration in milliseconds */
+function sendRequest(url: URL, kind: Kind): Promise<number> {
   const index = Math.floor(Math.random() * accounts)
   const address = bytesToHex(addressOf(kind === 'eth_call' ? index - (index % 10) : index))
   const params = kind === 'eth_call' ? [{ to: address }, 'latest'] : [address, 'latest']
@@ -44,23 +48,26 @@ function ask(url: URL, kind: Kind): Promise<number> {
   const { hostname: host, port } = url
   const started = performance.now()
   return new Promise((resolve, reject) => {
-    const asked = request({ host, port, method: 'POST', path: '/', headers, agent }, (answer) => {
-      let text = ''
-      answer.on('data', (piece: Buffer) => {
-        text += piece.toString()
-      })
-      answer.once('end', () => {
-        if (text.includes('"result"')) resolve(performance.now() - started)
-        else reject(new Error(text))
-      })
-    })
-    asked.once('error', reject)
-    asked.end(body)
+    const requested = request(
+      { host, port, method: 'POST', path: '/', headers, agent },
+      (response) => {
+        let text = ''
+        response.on('data', (piece: Buffer) => {
+          text += piece.toString()
+        })
+        response.once('end', () => {
+          if (text.includes('"result"')) resolve(performance.now() - started)
+          else reject(new Error(text))
+        })
+      },
+    )
+    requested.once('error', reject)
+    requested.end(body)
   })
 }
 
 type Times = Readonly<Record<Kind, number[]>>
-/** Asked at a steady rate, whatever becomes of the answers, until `isOver`. */
+/** Sends requests at a steady rate, without waiting for responses, until `isOver` is true. */
 async function load(url: URL, isOver: () => boolean): Promise<Times> {
   const times: Times = { eth_getBalance: [], eth_call: [] }
   const open = new Set<Promise<void>>()
@@ -68,11 +75,11 @@ async function load(url: URL, isOver: () => boolean): Promise<Times> {
     const waitMs = next - performance.now()
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
     for (const kind of KINDS) {
-      if (open.size >= MOST_OPEN) {
+      if (open.size >= MAX_OPEN) {
         leftOut++
         continue
       }
-      const one: Promise<void> = ask(url, kind)
+      const one: Promise<void> = sendRequest(url, kind)
         .then((ms) => void times[kind].push(ms))
         .finally(() => open.delete(one))
       open.add(one)
@@ -93,13 +100,12 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 const share = (sorted: readonly number[], part: number) =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 function rowOf(name: string, times: Times): string {
-  const cells = KINDS.map((kind) => {
+  const fields = KINDS.map((kind) => {
     const sorted = times[kind].toSorted((a, b) => a - b)
     return [0.5, 0.99].map((part) => share(sorted, part).toFixed(2)).join(' | ')
   })
-  return `| ${name} | ${cells.join(' | ')} |`
+  return `| ${name} | ${fields.join(' | ')} |`
 }
-/** Of a process, user and system. */
 function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
   return (Number(fields[11]) + Number(fields[12])) / 100

@@ -1,14 +1,16 @@
 /**
- * What a worker of the pool spends on a call around the engine: from the task's memory to the reply in it. The engine answers at once
- * and does nothing, so that all of it is ours. `npm run bench:call-path [-- --rounds N] [--engine NAME] [--reads, which are told]`, µs of processor time per call.
+ * Measures what a pool worker spends on a call around the engine, from reading the task to writing
+ * the reply. The engine returns at once, so the whole time is the worker's own.
+ * Prints µs of processor time for each call; --reads also reports what calls read.
+ * Usage: npm run bench:call-path [-- --rounds N] [--engine NAME] [--reads]
  */
 import { parseArgs } from 'node:util'
 import type { Engine, Outcome, Session } from '../engine/evm/engine.ts'
 import { engineByName } from '../engine/evm/engines/registry.ts'
 import { EMPTY_HASH } from '../engine/primitives/keccak.ts'
+import { DEFAULT_LIMITS } from '../rpc/core/limits.ts'
 import { createCallRunner } from '../rpc/dispatch/worker-call.ts'
 import { methods } from '../rpc/methods/index.ts'
-import { DEFAULT_LIMITS } from '../rpc/seam/limits.ts'
 import { CHAIN } from '../test/fixtures/producer.ts'
 import { canonical, createBranches } from '../test/fixtures/writer-branches.ts'
 import { WriterWorld } from '../test/fixtures/writer-world.ts'
@@ -37,7 +39,11 @@ for (const block of (await createBranches()).a.slice(0, 3)) await canonical(worl
 
 const engine = values.engine === undefined ? instantEngine() : engineByName(values.engine)
 const runner = createCallRunner({
-  ...{ reader: world.reader, chain: CHAIN, engine, limits: DEFAULT_LIMITS, methods },
+  reader: world.reader,
+  chain: CHAIN,
+  engine,
+  limits: DEFAULT_LIMITS,
+  methods,
   now: () => performance.now(),
   onBug(error) {
     throw error
@@ -49,8 +55,8 @@ for (const count of values.tasks.split(',').map(Number)) {
   const times: number[] = []
   for (let round = 0; round < Number(values.rounds); round++) times.push(await measure(count))
   times.sort((a, b) => a - b)
-  const [least, median] = [times[0]!, times[times.length >> 1]!]
-  console.log(`tasks of ${count}: ${median.toFixed(2)} (${least.toFixed(2)})`)
+  const [min, median] = [times[0]!, times[times.length >> 1]!]
+  console.log(`tasks of ${count}: ${median.toFixed(2)} (${min.toFixed(2)})`)
 }
 
 async function measure(count: number): Promise<number> {
@@ -76,7 +82,7 @@ async function measure(count: number): Promise<number> {
   return micros / CALLS
 }
 
-/** balanceOf of some holder. */
+/** A call of balanceOf for some holder. */
 function callOf(number: number): TaskCall {
   const holder = number.toString(16).padStart(40, '0')
   const data = `0x70a08231${holder.padStart(64, '0')}`
@@ -84,24 +90,40 @@ function callOf(number: number): TaskCall {
     method: 'eth_call',
     text: `[{"to":"0xc5d2460186f7233c927e7db2dcc703c0e500b653","data":"${data}"},"latest"]`,
     endpoint: 'flashblocks',
-    record: undefined,
+    snapshot: undefined,
     deadline: processNow() + 1_000,
     wantsReads: values.reads,
   }
 }
 
-/** Success of 32 bytes for everything, from no state at all. */
+/** An engine without state whose every call succeeds with 32 bytes. */
 function instantEngine(): Engine {
   const output = new Uint8Array(32).fill(7)
   const account = { nonce: 0n, balance: 0n, codeHash: EMPTY_HASH }
   const nothing = () => {}
   const run = (): Outcome => ({ status: 'success', gasLeft: 1n, refund: 0n, output, logs: [] })
   const session: Session = {
-    ...{ run, account: () => account, exists: () => true, code: () => output, slot: () => output },
-    ...{ addBalance: nothing, setNonce: nothing, setCode: nothing, setSlot: nothing },
-    ...{ clearStorage: nothing, warm: nothing, accessed: () => [], beginTransaction: nothing },
-    ...{ endTransaction: nothing, checkpoint: () => 0, revert: nothing, diff: () => [] },
-    ...{ reopen: nothing, setTrace: nothing, close: nothing, fieldsRead: () => 0 },
+    run,
+    account: () => account,
+    exists: () => true,
+    code: () => output,
+    slot: () => output,
+    addBalance: nothing,
+    setNonce: nothing,
+    setCode: nothing,
+    setSlot: nothing,
+    clearStorage: nothing,
+    warm: nothing,
+    accessed: () => [],
+    startTransaction: nothing,
+    endTransaction: nothing,
+    checkpoint: () => 0,
+    revert: nothing,
+    diff: () => [],
+    reopen: nothing,
+    setTrace: nothing,
+    close: nothing,
+    fieldsRead: () => 0,
   }
   return { name: 'instant', openSession: () => session, precompiles: () => [] }
 }

@@ -1,5 +1,8 @@
-/** Two servers asked the same in turns, A B A B: answers in a second, and in a second of the server's processor time. */
-import { load as askAll } from '../workers/commands/bench/load.ts'
+/**
+ * Compares servers under the same requests, A B A B. It counts responses a second, and a second of
+ * the server's processor time.
+ */
+import { load as requestEach } from '../workers/commands/bench/load.ts'
 import type { Server } from './servers.ts'
 
 export type Request = { readonly method: string; readonly params: readonly unknown[] }
@@ -10,7 +13,6 @@ export type Load = {
 }
 type Sample = { readonly rate: number; readonly perCpu: number; readonly errors: number }
 
-/** Heads of the columns that `compare` gives. */
 export function columnsOf(servers: readonly Server[]): string[] {
   return ['/s', '/CPU-s'].flatMap((unit) => [
     ...servers.map(({ name }) => `${name} ${unit}`),
@@ -18,24 +20,27 @@ export function columnsOf(servers: readonly Server[]): string[] {
   ])
 }
 
-/** @param requestsOf asked in turns; not the same for both where their chains have other numbers @returns medians, and what went wrong */
+/**
+ * Measures the servers in turns and returns medians with the number of errors.
+ * @param requestsOf requests for a server; they differ if the chains have different numbers
+ */
 export async function compare(
   servers: readonly Server[],
   requestsOf: (server: Server) => readonly Request[],
   load: Load,
-): Promise<{ readonly cells: readonly string[]; readonly errors: number }> {
+): Promise<{ readonly fields: readonly string[]; readonly errors: number }> {
   const samples = servers.map((): Sample[] => [])
   for (let round = 0; round < load.rounds; round++)
     for (const [at, server] of servers.entries())
       samples[at]!.push(await measure(server, requestsOf(server), load))
   const median = (of: readonly Sample[], key: keyof Sample) =>
     of.map((sample) => sample[key]).toSorted((a, b) => a - b)[load.rounds >> 1]!
-  const cells = (['rate', 'perCpu'] as const).flatMap((key) => {
+  const fields = (['rate', 'perCpu'] as const).flatMap((key) => {
     const each = samples.map((of) => median(of, key))
     const ratio = each.length > 1 ? [(each[0]! / each[1]!).toFixed(2)] : []
     return [...each.map((value) => value.toPrecision(3)), ...ratio]
   })
-  return { cells, errors: samples.flat().reduce((sum, { errors }) => sum + errors, 0) }
+  return { fields, errors: samples.flat().reduce((sum, { errors }) => sum + errors, 0) }
 }
 
 async function measure(
@@ -48,16 +53,16 @@ async function measure(
   )
   const cpu = server.cpuSeconds()
   const until = performance.now() + seconds * 1_000
-  let asked = 0
-  const loaded = await askAll({
+  let requested = 0
+  const loaded = await requestEach({
     url: server.url,
     connections,
     next: () =>
-      performance.now() > until ? undefined : { body: bodies[asked++ % bodies.length]! },
+      performance.now() > until ? undefined : { body: bodies[requested++ % bodies.length]! },
   })
   return {
-    rate: loaded.answers / loaded.seconds,
-    perCpu: loaded.answers / (server.cpuSeconds() - cpu),
+    rate: loaded.responses / loaded.seconds,
+    perCpu: loaded.responses / (server.cpuSeconds() - cpu),
     errors: loaded.failed,
   }
 }

@@ -1,6 +1,7 @@
 /**
- * What clients see of several replicas behind one address, of which one is late: how often a view goes back, how old it is, how long it takes.
- * Needs `haproxy` and `redis-server`. Usage: npm run bench:consistency -- [--seconds 4] [--clients 12]
+ * Measures what clients see of several replicas behind one address, one of them late. It prints how
+ * often a view goes back, its age, and response times. Needs `haproxy` and `redis-server`.
+ * Usage: npm run bench:consistency -- [--seconds 4] [--clients 12]
  */
 import { Agent, request } from 'node:http'
 import { parseArgs } from 'node:util'
@@ -10,12 +11,12 @@ import { startLeader } from '../test/outside/follow/nodes.ts'
 import type { Replica } from '../test/outside/scale/proxy.ts'
 import {
   balance,
+  type FlashblockPosition,
   feedOf,
   followNewest,
   isBefore,
   lateFeed,
   type Newest,
-  type Place,
   type Sticking,
   startReplicas,
 } from './scale/service.ts'
@@ -28,30 +29,30 @@ const { values } = parseArgs({
 })
 const SECONDS = Number(values.seconds)
 const CLIENTS = Number(values.clients)
-/** At most 20 requests a second of one client. */
+/** One client sends at most 20 requests a second. */
 const PAUSE_MS = 50
-/** A replica that joins within a block has no flashblocks of it. */
+/** A replica that joins within a block lacks its flashblocks. */
 const SETTLE_MS = 3_000
 const LATE_MS = [50, 150] as const
 const ADDRESS = `0x${'11'.repeat(20)}`
-const ASKED = ['eth_getTransactionCount', 'eth_getBalance'] as const
+const REQUESTED = ['eth_getTransactionCount', 'eth_getBalance'] as const
 
 type Form = {
   readonly name: string
   readonly sticking: Sticking
   readonly keepsCookie?: boolean
-  readonly saysPlace?: boolean
+  readonly sendsPosition?: boolean
   readonly killsOne?: boolean
 }
 const PLAIN: readonly Form[] = [
   { name: 'round robin', sticking: 'nothing' },
-  { name: 'cookie, kept', sticking: 'cookie', keepsCookie: true },
-  { name: 'cookie, not kept', sticking: 'cookie' },
-  { name: '`X-Min-Flashblock`', sticking: 'nothing', saysPlace: true },
+  { name: 'cookie, sent back', sticking: 'cookie', keepsCookie: true },
+  { name: 'cookie, not sent back', sticking: 'cookie' },
+  { name: '`X-Min-Flashblock`', sticking: 'nothing', sendsPosition: true },
   { name: 'table', sticking: 'table' },
   { name: 'table, one killed', sticking: 'table', killsOne: true },
 ]
-const behind = (name: string): readonly Form[] => [{ name, sticking: 'nothing' }]
+const laggingForms = (name: string): readonly Form[] => [{ name, sticking: 'nothing' }]
 
 type Seen = { backs: number; clientsBack: number; failed: number; ages: number[]; ms: number[] }
 
@@ -60,7 +61,7 @@ async function measure(form: Form, replicas: readonly Replica[], newest: Newest)
   const seen: Seen = { backs: 0, clientsBack: 0, failed: 0, ages: [], ms: [] }
   const untilMs = performance.now() + SECONDS * 1_000
   const all = Array.from({ length: CLIENTS }, (_, at) =>
-    ask(
+    sendRequest(
       { form, url: `${balancer.url}/flashblocks`, from: `127.0.4.${at + 1}` },
       { untilMs, newest, seen },
     ),
@@ -74,34 +75,34 @@ async function measure(form: Form, replicas: readonly Replica[], newest: Newest)
   return seen
 }
 
-async function ask(
+async function sendRequest(
   { form, url, from }: { readonly form: Form; readonly url: string; readonly from: string },
   to: { readonly untilMs: number; readonly newest: Newest; readonly seen: Seen },
 ): Promise<void> {
   const { seen } = to
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  let [last, cookie, backs]: [Place | undefined, string | undefined, number] = [
+  let [last, cookie, backs]: [FlashblockPosition | undefined, string | undefined, number] = [
     undefined,
     undefined,
     0,
   ]
   for (let turn = 0; performance.now() < to.untilMs; turn++) {
-    const begun = performance.now()
+    const started = performance.now()
     const headers = {
       'content-type': 'application/json',
       ...(form.keepsCookie && cookie !== undefined && { cookie }),
-      ...(form.saysPlace && last && { 'x-min-flashblock': `${last.number}:${last.index}` }),
+      ...(form.sendsPosition && last && { 'x-min-flashblock': `${last.number}:${last.index}` }),
     }
-    const said = await post({ url, from, agent, headers, method: ASKED[turn % 2]! })
-    seen.ms.push(performance.now() - begun)
+    const said = await post({ url, from, agent, headers, method: REQUESTED[turn % 2]! })
+    seen.ms.push(performance.now() - started)
     cookie = said?.cookie ?? cookie
-    if (said?.place === undefined) seen.failed++
+    if (said?.position === undefined) seen.failed++
     else {
-      seen.ages.push(to.newest.ageOf(said.place))
-      if (last !== undefined && isBefore(said.place, last)) backs++
-      last = said.place
+      seen.ages.push(to.newest.ageOf(said.position))
+      if (last !== undefined && isBefore(said.position, last)) backs++
+      last = said.position
     }
-    await pause(PAUSE_MS - (performance.now() - begun))
+    await pause(PAUSE_MS - (performance.now() - started))
   }
   agent.destroy()
   seen.backs += backs
@@ -115,31 +116,31 @@ type Posted = {
   readonly headers: Readonly<Record<string, string>>
   readonly method: string
 }
-/** undefined: no answer; without a place: an error. */
+/** Resolves to undefined without a response, and to an object without a position after an error. */
 function post({ url, from, agent, headers, method }: Posted) {
-  return new Promise<{ readonly place?: Place; readonly cookie?: string } | undefined>(
-    (resolve) => {
-      const options = { method: 'POST', localAddress: from, agent, headers }
-      const sent = request(url, options, (response) => {
-        let text = ''
-        response.on('data', (chunk) => {
-          text += chunk
-        })
-        response.on('error', () => resolve(undefined))
-        response.on('end', () => {
-          const [number, index] = String(response.headers['x-flashblock']).split(':').map(Number)
-          const cookie = response.headers['set-cookie']?.[0]?.split(';')[0]
-          const isAnswer = response.statusCode === 200 && text.includes('"result"')
-          resolve({
-            ...(isAnswer && { place: { number: number!, index: index! } }),
-            ...(cookie !== undefined && { cookie }),
-          })
+  return new Promise<
+    { readonly position?: FlashblockPosition; readonly cookie?: string } | undefined
+  >((resolve) => {
+    const options = { method: 'POST', localAddress: from, agent, headers }
+    const sent = request(url, options, (response) => {
+      let text = ''
+      response.on('data', (chunk) => {
+        text += chunk
+      })
+      response.on('error', () => resolve(undefined))
+      response.on('end', () => {
+        const [number, index] = String(response.headers['x-flashblock']).split(':').map(Number)
+        const cookie = response.headers['set-cookie']?.[0]?.split(';')[0]
+        const isResponse = response.statusCode === 200 && text.includes('"result"')
+        resolve({
+          ...(isResponse && { position: { number: number!, index: index! } }),
+          ...(cookie !== undefined && { cookie }),
         })
       })
-      sent.on('error', () => resolve(undefined))
-      sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [ADDRESS, 'pending'] }))
-    },
-  )
+    })
+    sent.on('error', () => resolve(undefined))
+    sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [ADDRESS, 'pending'] }))
+  })
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)))
@@ -164,20 +165,24 @@ const newest = followNewest(feedOf(leader.node.url))
 const shared = ['--share-transactions', `redis://127.0.0.1:${redisPort}`]
 
 console.log(
-  '| form | answers | went back | clients | failed | age p50, ms | p99 | latency p50, ms | p99 |\n|---|---|---|---|---|---|---|---|---|',
+  '| form | responses | went back | clients | failed | age p50, ms | p99 | latency p50, ms | p99 |\n|---|---|---|---|---|---|---|---|---|',
 )
 const sets: readonly (readonly [readonly string[], readonly Form[]])[] = [
   [[], PLAIN],
-  [['--behind', '1'], behind('`--behind 1`, each alone')],
+  [['--flashblock-lag', '1'], laggingForms('`--flashblock-lag 1`, each alone')],
   [
-    ['--behind', '1', ...shared],
+    ['--flashblock-lag', '1', ...shared],
     [
-      ...behind('`--behind 1`'),
-      { name: '`--behind 1`, `X-Min-Flashblock`', sticking: 'nothing', saysPlace: true },
-      { name: '`--behind 1`, table, one killed', sticking: 'table', killsOne: true },
+      ...laggingForms('`--flashblock-lag 1`'),
+      {
+        name: '`--flashblock-lag 1`, `X-Min-Flashblock`',
+        sticking: 'nothing',
+        sendsPosition: true,
+      },
+      { name: '`--flashblock-lag 1`, table, one killed', sticking: 'table', killsOne: true },
     ],
   ],
-  [['--behind', '2', ...shared], behind('`--behind 2`')],
+  [['--flashblock-lag', '2', ...shared], laggingForms('`--flashblock-lag 2`')],
 ]
 for (const [flags, forms] of sets) {
   const replicas = await startReplicas(leader, late.url, flags)

@@ -1,8 +1,11 @@
 /**
- * Calls of real bytecode on each engine, and on anvil net of HTTP: A B A B, medians of the rounds, processor time of the process. A call is
- * what a view does for one: a transaction begins, the message runs, what it changed is taken back; state, code and caches stay.
- * anvil has the same code and slots and is asked by batches; the time of a call of STOP with the same calldata is subtracted.
- * Usage: npm run bench:engine -- [--rounds 3] [--ms 400] [--engines reference,fast:precise,fast:stream] [--only TEXT] [--no-anvil]
+ * Measures calls of real bytecode on each engine, and on anvil without HTTP, A B A B. It prints
+ * medians of the rounds, in processor time of the process.
+ * A call is what a view does: a transaction starts, the message runs, and its changes are reverted;
+ * state, code and caches stay. anvil has the same code and slots, and gets batches. The time of a
+ * STOP call with the same calldata is subtracted.
+ * Usage: npm run bench:engine -- [--rounds 3] [--ms 400] [--engines
+ * reference,fast:precise,fast:stream] [--only TEXT] [--no-anvil]
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -28,17 +31,19 @@ const { values } = parseArgs({
 })
 const rounds = Number(values.rounds)
 const sampleMs = Number(values.ms)
-/** Calls in one body that anvil gets. */
+/** Calls in one batch for anvil. */
 const BATCH = 100
-/** anvil's time is told in ticks of 10 ms; the call and the empty one take turns. */
+/**
+ * The clock of anvil's process has ticks of 10 ms, so its samples are longer. The call and the
+ * empty call take turns.
+ */
 const ANVIL_MS = 2 * sampleMs
 const SLICES = 3
 
 type Side = {
   readonly name: string
-  /** Checks the answer. */
   prepare(workload: Workload): Promise<{ readonly output: string; readonly gas?: bigint }>
-  /** Nanoseconds of processor time for a call. */
+  /** Returns nanoseconds of processor time for a call. */
   measure(workload: Workload): Promise<number>
 }
 
@@ -60,10 +65,10 @@ function engineSide(name: string): Side {
   const base = session.checkpoint()
 
   async function call(message: Message) {
-    session.beginTransaction()
+    session.startTransaction()
     session.warm(message.from)
     session.warm(message.to!)
-    // Only an engine that promises is awaited.
+    // A synchronous result is not awaited, because awaiting would cost time.
     const running = session.run(message)
     const outcome = 'then' in running ? await running : running
     session.revert(base)
@@ -137,16 +142,16 @@ async function anvilSide(server: Server): Promise<Side> {
       return { output: String(await rpc(server.url, 'eth_call', [callOf(workload), 'latest'])) }
     },
     async measure(workload) {
-      let [whole, empty] = [0, 0]
+      let [full, empty] = [0, 0]
       for (let slice = 0; slice < SLICES; slice++) {
-        whole += await perCall(workload)
+        full += await perCall(workload)
         empty += await perCall({ ...workload, to: STOPPING })
       }
-      return Math.max(0, whole - empty) / SLICES
+      return Math.max(0, full - empty) / SLICES
     },
   }
 }
-/** Its code is STOP. */
+/** Address of a contract whose code is STOP. */
 const STOPPING = '0x00000000000000000000000000000000000e0e0e'
 const callOf = ({ to, data }: Workload) => ({
   from: CALLER,
@@ -159,9 +164,9 @@ async function row(sides: readonly Side[], workload: Workload): Promise<string> 
   let gas = 0n
   const outputs = new Set<string>()
   for (const side of sides) {
-    const answer = await side.prepare(workload)
-    outputs.add(answer.output)
-    gas = answer.gas ?? gas
+    const response = await side.prepare(workload)
+    outputs.add(response.output)
+    gas = response.gas ?? gas
   }
   if (outputs.size !== 1) throw new Error(`${workload.name}: two answers ${[...outputs].join(' ')}`)
   for (const side of sides) await side.measure(workload)
@@ -169,12 +174,12 @@ async function row(sides: readonly Side[], workload: Workload): Promise<string> 
   for (let round = 0; round < rounds; round++)
     for (const [at, side] of sides.entries()) samples[at]!.push(await side.measure(workload))
   const medians = samples.map((list) => list.toSorted((a, b) => a - b)[rounds >> 1]!)
-  const cells = medians.flatMap((ns) => [
+  const fields = medians.flatMap((ns) => [
     Math.round(ns).toLocaleString('en'),
     ns > 0 ? ((Number(gas) * 1e3) / ns).toPrecision(3) : '-',
   ])
   const ratios = medians.slice(1).map((ns) => (ns > 0 ? (medians[0]! / ns).toPrecision(3) : '-'))
-  return `| ${workload.name} | ${Number(gas).toLocaleString('en')} | ${[...cells, ...ratios].join(' | ')} |`
+  return `| ${workload.name} | ${Number(gas).toLocaleString('en')} | ${[...fields, ...ratios].join(' | ')} |`
 }
 
 if (!values['no-anvil']) installAnvil()

@@ -1,6 +1,8 @@
 /**
- * A flashblock of 200 transactions: the sequencer's share, from the txpool's list to the packet, and the follower's, from the packet to
- * what readers see. In this process, state in memory, nothing executed ahead; engines by turns on chains of their own, medians.
+ * Measures a flashblock of 200 transactions. The sequencer's share goes from the txpool's list to
+ * the packet, the follower's from the packet to visible state.
+ * It runs in one process with state in memory, and without speculative execution. Engines take
+ * turns on chains of their own; results are medians.
  * Usage: npm run bench:flashblock -- [--blocks 5, of five flashblocks] [--only TEXT]
  */
 import { rmSync } from 'node:fs'
@@ -19,7 +21,7 @@ import type { SignedEnvelope } from '../engine/primitives/transaction.ts'
 import { attributesDeposit, nextAttributes } from '../engine/sources/sequencer/attributes.ts'
 import { createFiller } from '../engine/sources/sequencer/fill.ts'
 import { openPayload, type Payload, payloadIdOf } from '../engine/sources/sequencer/payload.ts'
-import { L1_FIGURES } from '../test/fixtures/l1-figures.ts'
+import { L1_FEE_INPUTS } from '../test/fixtures/l1-fee-inputs.ts'
 import { WriterWorld } from '../test/fixtures/writer-world.ts'
 import { multicall, swap, transfer } from './workloads/calldata.ts'
 import { writeGenesis } from './workloads/genesis.ts'
@@ -29,7 +31,7 @@ import { holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './workloads/world.ts'
 const { values } = parseArgs({
   options: { blocks: { type: 'string', default: '5' }, only: { type: 'string', default: '' } },
 })
-/** Five flashblocks of swaps have room, and no time is too long. */
+/** The quota is enough for five flashblocks of swaps, and never ends a flashblock by time. */
 const QUOTA = { gas: 500_000_000n, ms: 60_000, now: () => performance.now(), cpuMs: () => 0 }
 
 const at = (n: number): Hex => holder((n * 7_919) % 1_000)
@@ -47,7 +49,7 @@ const chain = chainSpec({ name: 'xlayer', dev })
 for (const file of [allocFile, genesisFile]) rmSync(file)
 
 const SHARES = ['follower', 'follower, senders known', 'sequencer'] as const
-/** A sequencer and its follower, each with an engine of its own, as their threads have. */
+/** A sequencer and its follower, each with its own engine, as their threads have. */
 class Side {
   readonly #world: WriterWorld
   readonly #engine: Engine
@@ -59,7 +61,7 @@ class Side {
     this.#world = new WriterWorld({ chain, engine: engineByName(name), bytes: 2 ** 28 })
   }
 
-  /** Up to where it is canonical. @returns the packets */
+  /** Makes a block and executes it up to its canonical state. @returns the packets */
   async block(lists: readonly (readonly SignedEnvelope[])[]): Promise<string> {
     const { view, release } = this.#world.reader.lease('flashblocks')
     const parent = view.block({ tag: 'latest' })!
@@ -72,7 +74,7 @@ class Side {
       withdrawalsRoot: parent.header.withdrawalsRoot,
       roots: async () => undefined,
     })
-    await payload.execution.execute(attributesDeposit(chain, attributes, L1_FIGURES))
+    await payload.execution.execute(attributesDeposit(chain, attributes, L1_FEE_INPUTS))
     await this.#follow(encodePacket(await payload.cut(0)))
     const packets: Bytes[] = []
     for (const list of lists) {
@@ -88,13 +90,13 @@ class Side {
     payload.close()
     release()
     await this.#world.settle()
-    await this.#world.apply({ type: 'sealed', block: payload.sealed() })
+    await this.#world.apply({ type: 'sealed', block: payload.upstreamBlock() })
     await this.#world.settle()
     return packets.map(bytesToHex).join()
   }
 
   async #cut(payload: Payload, list: readonly SignedEnvelope[]): Promise<Bytes> {
-    const filling = this.#filler.begin(payload.execution, QUOTA)
+    const filling = this.#filler.start(payload.execution, QUOTA)
     await filling.offer(list)
     const { executed } = await filling.finish()
     if (executed !== list.length) throw new Error(`${executed} of ${list.length} executed`)
@@ -124,7 +126,7 @@ async function measure(name: string): Promise<void> {
     const { raw } = sign({ ...drafts[name]!(next++), ...more }, { account, nonce })
     return { raw: hexToBytes(raw), from: hexToBytes(DEV_ACCOUNTS[account]!.address) }
   }
-  // The first one is not counted.
+  // The first block warms up and is not counted.
   for (let block = 0; block <= Number(values.blocks); block++) {
     const lists = Array.from({ length: 5 }, () => Array.from({ length: 200 }, signed))
     const packets = new Set<string>()
@@ -140,8 +142,8 @@ async function measure(name: string): Promise<void> {
       }),
     )
     const ratio = (medians[1]! / medians[3]!).toPrecision(3)
-    const cells = medians.map((ms) => ms.toFixed(1))
-    console.log(`| ${name}, ${share} | ${cells.join(' | ')} | ${ratio} |`)
+    const fields = medians.map((ms) => ms.toFixed(1))
+    console.log(`| ${name}, ${share} | ${fields.join(' | ')} | ${ratio} |`)
   }
 }
 

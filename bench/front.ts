@@ -1,7 +1,9 @@
 /**
- * What the front costs for a light request: µs of processor time of the server, beside anvil and beside HTTP alone (`bare-front.ts`), all in
- * one run and in turns. Ratios are requests per CPU-second of flashnode by those of the other, the medians of the rounds' ratios.
- * Usage: npm run bench:front -- [--rounds 5] [--seconds 3] [--connections 32] [--only TEXT] [--against DIRECTORY]
+ * Measures the front's cost of a light request in µs of processor time. anvil and bare HTTP
+ * (`bare-front.ts`) take turns with it. Ratios are requests per CPU-second of flashnode over those
+ * of the other server; each is the median of the rounds.
+ * Usage: npm run bench:front -- [--rounds 5] [--seconds 3] [--connections 32] [--only TEXT]
+ * [--against DIRECTORY]
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -57,24 +59,23 @@ const ROWS: readonly { readonly name: string; readonly body: string }[] = [
   },
 ]
 
-/** Answers, without errors. */
+/** Returns the number of responses. @throws {Error} if there are errors */
 async function overHttp({ url }: Server, body: string): Promise<number> {
   const until = performance.now() + milliseconds
   const next = () => (performance.now() < until ? { body } : undefined)
-  const { answers, failed, firstFailure } = await load({ url, connections, next })
+  const { responses, failed, firstFailure } = await load({ url, connections, next })
   if (failed > 0) throw new Error(`${failed} errors: ${firstFailure}`)
-  return answers
+  return responses
 }
 
-/** One message at a time on each connection. */
 async function overWebSocket({ url }: Server, body: string): Promise<number> {
-  let answers = 0
+  let responses = 0
   const until = performance.now() + milliseconds
   const sockets = Array.from({ length: connections }, async () => {
     const socket = new WebSocket(url.replace('http', 'ws'))
     await once(socket, 'open')
     socket.on('message', () => {
-      answers++
+      responses++
       if (performance.now() < until) socket.send(body)
       else socket.close()
     })
@@ -82,10 +83,10 @@ async function overWebSocket({ url }: Server, body: string): Promise<number> {
     await once(socket, 'close')
   })
   await Promise.all(sockets)
-  return answers
+  return responses
 }
 
-/** @param results JSON by method @returns a server that knows them */
+/** Starts a server that knows the results. @param resultsFile results by method, as JSON */
 async function startBare(kind: 'http' | 'llhttp', resultsFile: string): Promise<Server> {
   const child = spawn(process.execPath, ['bench/bare-front.ts', kind, resultsFile], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -104,29 +105,34 @@ async function startBare(kind: 'http' | 'llhttp', resultsFile: string): Promise<
   }
 }
 
-type Ask = (server: Server, body: string) => Promise<number>
+type SendRequest = (server: Server, body: string) => Promise<number>
 
-/** µs of processor time for each answer. */
-async function microseconds(server: Server, ask: Ask, body: string): Promise<number> {
+/** Returns µs of processor time for each response. */
+async function microseconds(server: Server, request: SendRequest, body: string): Promise<number> {
   const before = server.cpuSeconds()
-  const answers = await ask(server, body)
-  return ((server.cpuSeconds() - before) * 1e6) / answers
+  const responses = await request(server, body)
+  return ((server.cpuSeconds() - before) * 1e6) / responses
 }
 
 const median = (all: readonly number[]) => all.toSorted((a, b) => a - b)[all.length >> 1]!
 
-async function compare(servers: readonly Server[], name: string, ask: Ask, body: string) {
-  for (const server of servers) await microseconds(server, ask, body)
+async function compare(
+  servers: readonly Server[],
+  name: string,
+  request: SendRequest,
+  body: string,
+) {
+  for (const server of servers) await microseconds(server, request, body)
   const samples = servers.map((): number[] => [])
   for (let round = 0; round < rounds; round++)
     for (const [at, server] of servers.entries())
-      samples[at]!.push(await microseconds(server, ask, body))
+      samples[at]!.push(await microseconds(server, request, body))
   const [ours, ...others] = samples
-  const cells = [
+  const fields = [
     ...samples.map((all) => median(all).toFixed(1)),
     ...others.map((all) => median(all.map((other, round) => other / ours![round]!)).toFixed(2)),
   ]
-  console.log(`| ${[name, ...cells].join(' | ')} |`)
+  console.log(`| ${[name, ...fields].join(' | ')} |`)
 }
 
 installAnvil()
@@ -156,13 +162,13 @@ try {
     ...names.slice(1).map((name) => `/ ${name}`),
   ]
   console.log(`| request | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 1)}`)
-  for (const [way, ask] of [
+  for (const [way, request] of [
     ['HTTP', overHttp],
     ['WebSocket', overWebSocket],
   ] as const)
     for (const { name, body } of ROWS)
       if (`${name}, ${way}`.includes(values.only))
-        await compare(servers, `${name}, ${way}`, ask, body)
+        await compare(servers, `${name}, ${way}`, request, body)
 } finally {
   for (const server of servers) await server.stop()
   for (const file of [allocFile, genesisFile, resultsFile]) rmSync(file, { force: true })

@@ -1,7 +1,9 @@
 /**
- * Reads of older blocks, flashnode and anvil in one run, A B A B, medians of the rounds: receipts, whole blocks, their receipts, balances
- * of then, traces. Both get the same signed transactions, fifty a second: each writes a slot and a log.
- * Usage: npm run bench:history -- [--rounds 3] [--seconds 4] [--connections 4] [--blocks 40] [--only TEXT] [--no-anvil]
+ * Measures reads of older blocks: receipts, blocks, past balances and traces. flashnode and anvil
+ * take turns in one run, A B A B; results are medians of the rounds.
+ * Both get the same signed transactions, fifty a second; each writes a slot and a log.
+ * Usage: npm run bench:history -- [--rounds 3] [--seconds 4] [--connections 4] [--blocks 40]
+ * [--only TEXT] [--no-anvil]
  */
 import { writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -32,9 +34,9 @@ const load = {
 }
 const BLOCKS = Number(values.blocks)
 const IN_BLOCK = 50
-/** Of one workload: more than any cache of answers is asked for twice in a second. */
+/** Requests of one workload; they are too many for a cache to answer one twice in a second. */
 const REQUESTS = 1_000
-/** Another one than the sender: its balance does not change while it is asked for. */
+/** The read account differs from the sender, so its balance stays the same. */
 const [SENDER, READ] = [DEV_ACCOUNTS[0]!, DEV_ACCOUNTS[1]!]
 
 /** SSTORE(CALLDATALOAD(0), CALLDATALOAD(32)), then the log. */
@@ -43,8 +45,14 @@ const CODE = `0x60203560003555${LOGGER_CODE.slice(2)}`
 const signed = (nonce: number) =>
   signTransaction(
     {
-      ...{ type: 2, chainId: 196n, nonce: BigInt(nonce), gasLimit: 80_000n, value: 0n },
-      ...{ maxFeePerGas: 5n * 10n ** 9n, maxPriorityFeePerGas: 10n ** 6n, accessList: [] },
+      type: 2,
+      chainId: 196n,
+      nonce: BigInt(nonce),
+      gasLimit: 80_000n,
+      value: 0n,
+      maxFeePerGas: 5n * 10n ** 9n,
+      maxPriorityFeePerGas: 10n ** 6n,
+      accessList: [],
       to: hexToBytes(COMMON),
       input: hexToBytes(`0x${word(nonce).slice(2)}${word(nonce + 1).slice(2)}`),
     },
@@ -69,7 +77,7 @@ const workloads: readonly Workload[] = [
     }),
   },
   {
-    name: 'eth_getBlockByNumber, whole',
+    name: 'eth_getBlockByNumber, full transactions',
     request: (chain, at) => ({
       method: 'eth_getBlockByNumber',
       params: [blockOf(chain, at), true],
@@ -90,7 +98,7 @@ const workloads: readonly Workload[] = [
   { name: 'debug_traceTransaction, prestateTracer', request: traced('prestateTracer') },
 ]
 
-/** The same transactions for all, at the pace of the blocks. */
+/** Sends the same transactions to all servers at the pace of the blocks. */
 async function fill(servers: readonly Server[]): Promise<ReadonlyMap<Server, Chain>> {
   const first = new Map<Server, number>()
   for (const server of servers)
@@ -100,14 +108,19 @@ async function fill(servers: readonly Server[]): Promise<ReadonlyMap<Server, Cha
     const transactions = Array.from({ length: IN_BLOCK }, (_, at) => signed(block * IN_BLOCK + at))
     hashes.push(...transactions.map(({ hash }) => bytesToHex(hash)))
     const calls = transactions.map(({ raw }, id) => ({
-      ...{ jsonrpc: '2.0', id, method: 'eth_sendRawTransaction', params: [bytesToHex(raw)] },
+      jsonrpc: '2.0',
+      id,
+      method: 'eth_sendRawTransaction',
+      params: [bytesToHex(raw)],
     }))
     const body = JSON.stringify(calls)
     for (const { url, name } of servers) {
       const headers = { 'content-type': 'application/json' }
       const response = await fetch(url, { method: 'POST', headers, body })
-      const answers = (await response.json()) as { readonly error?: { readonly message: string } }[]
-      const refused = answers.find(({ error }) => error !== undefined)?.error
+      const responses = (await response.json()) as {
+        readonly error?: { readonly message: string }
+      }[]
+      const refused = responses.find(({ error }) => error !== undefined)?.error
       if (refused !== undefined) throw new Error(`${name}: ${refused.message}`)
     }
     await sleep(1_000)
@@ -148,8 +161,8 @@ try {
       if ((await rpc(server.url, method, params)) === null)
         throw new Error(`${server.name}: ${name} has no answer`)
     }
-    const { cells, errors } = await compare(servers, requests, load)
-    console.log(`| ${name}${errors > 0 ? ` (${errors} errors)` : ''} | ${cells.join(' | ')} |`)
+    const { fields, errors } = await compare(servers, requests, load)
+    console.log(`| ${name}${errors > 0 ? ` (${errors} errors)` : ''} | ${fields.join(' | ')} |`)
   }
 } finally {
   for (const server of servers) await server.stop()

@@ -1,7 +1,8 @@
 /**
- * What `flashnode import-state` takes in memory and time: account dumps of the given sizes are made, one after the other, and loaded by
- * the command as a user runs it. Every tenth account has code and four slots.
- * Usage: npm run bench:import-state -- [--accounts 1000000,10000000] [--folder F]   (10 million: 2 GB of dump, 4 GB of state)
+ * Measures memory and time of `flashnode import-state`, run as a user runs it. Account dumps of the
+ * given sizes are made and loaded one after the other. Every tenth account has code and four slots.
+ * Usage: npm run bench:import-state -- [--accounts 1000000,10000000] [--folder F]   (10 million: 2
+ * GB of dump, 4 GB of state)
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,7 +21,7 @@ const { values } = parseArgs({
 const sizes = values.accounts.split(',').map(Number)
 const SAMPLE_MS = 500
 
-/** Resident megabytes now; undefined when the process is gone. */
+/** Current resident megabytes; undefined when the process is gone. */
 function residentMiB(pid: number): number | undefined {
   try {
     return Number(/VmRSS:\s*(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1_024

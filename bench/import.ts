@@ -1,7 +1,8 @@
 /**
- * A chain of blocks, executed and verified root by root: `flashnode import` into RocksDB beside @ethereumjs/vm over maps, in turns,
- * each in a process of its own.
- * Usage: node bench/import.ts [--rounds 3] [DIR …]   (DIR with genesis.json and chain.rlp; by default the conformance data)
+ * Measures executing and verifying a chain of blocks: `flashnode import` into RocksDB beside
+ * @ethereumjs/vm over maps. They take turns, each in a process of its own.
+ * Usage: node bench/import.ts [--rounds 3] [DIR …]   (DIR with genesis.json and chain.rlp; by
+ * default the conformance data)
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -43,12 +44,12 @@ for (const directory of directories) {
   for (const side of SIDES) {
     const seconds = median(side, (one) => one.seconds)
     const cpu = median(side, (one) => one.cpuSeconds)
-    const figures = [blocks / seconds, Number(gas) / 1e6 / seconds, blocks / cpu]
-    console.log(`| ${side} | ${figures.map((figure) => figure.toFixed(1)).join(' | ')} |`)
+    const rates = [blocks / seconds, Number(gas) / 1e6 / seconds, blocks / cpu]
+    console.log(`| ${side} | ${rates.map((rate) => rate.toFixed(1)).join(' | ')} |`)
   }
 }
 
-/** From the start of the process to its end: both load their code, read the file and end. */
+/** Measures a whole process: both sides load their code, read the file and end. */
 async function run(side: (typeof SIDES)[number], directory: string): Promise<Run> {
   const datadir = mkdtempSync(join(tmpdir(), 'flashnode-bench-'))
   const files = ['genesis.json', 'chain.rlp'].map((name) => join(directory, name))

@@ -1,6 +1,7 @@
 /**
- * Calls on a lazy state that has what they touch, beside the same calls on a whole one: two followers of one development chain, in turns,
- * A B A B, medians of the rounds. Nothing is fetched while it is measured, and no answer is there already.
+ * Compares calls on a lazy state that has all touched values with calls on a full state. Two
+ * followers of one development chain take turns, A B A B; results are medians. Nothing is fetched
+ * during the measurement, and no response is cached.
  * Usage: npm run bench:lazy -- [--rounds 5] [--seconds 4] [--connections 16] [--only TEXT]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -22,67 +23,71 @@ const { values } = parseArgs({
   },
 })
 const rounds = Number(values.rounds)
-/** Keys of so many questions are known, out of those that there are until the first comes again, with another mark. */
+/**
+ * Keys of this many requests are fetched beforehand; HOLDERS requests differ before the first
+ * returns with another mark.
+ */
 const WARM = 200
 const HOLDERS = 100_000
 
-type Side = { readonly server: Server; asked: number; readonly perCpu: number[] }
+type Side = { readonly server: Server; requested: number; readonly perCpu: number[] }
 
-/** Another question each time, about what one of the first has read. */
+/** Makes a new request each time that reads the same keys as one of the first requests. */
 const questionAt = (row: Row, at: number, apart: number) =>
   bodyOf(row.question(Math.floor(at / WARM) * apart + (at % WARM)))
 
-async function ask(side: Side, row: Row, isOver: () => boolean): Promise<number> {
-  // A multicall looks at 50 of them.
+async function request(side: Side, row: Row, isOver: () => boolean): Promise<number> {
+  // A multicall reads 50 holders.
   const apart = row.name.includes('multicall') ? HOLDERS / 50 : HOLDERS
   const { server } = side
   const cpu = server.cpuSeconds()
-  const { answers, failed, firstFailure } = await load({
+  const { responses, failed, firstFailure } = await load({
     url: server.url,
     connections: Number(values.connections),
-    next: () => (isOver() ? undefined : { body: questionAt(row, side.asked++, apart) }),
+    next: () => (isOver() ? undefined : { body: questionAt(row, side.requested++, apart) }),
   })
   if (failed > 0) throw new Error(`${row.name}: ${firstFailure}`)
-  return answers / (server.cpuSeconds() - cpu)
+  return responses / (server.cpuSeconds() - cpu)
 }
 
 async function compare(row: Row, servers: readonly Server[]): Promise<string> {
-  const sides = servers.map((server): Side => ({ server, asked: 0, perCpu: [] }))
-  // One after the other: what is missing is fetched, and the code is hot.
-  for (const side of sides) await ask(side, row, () => side.asked >= 20 * WARM)
+  const sides = servers.map((server): Side => ({ server, requested: 0, perCpu: [] }))
+  // Requests sent one side after the other fetch missing values and warm the code.
+  for (const side of sides) await request(side, row, () => side.requested >= 20 * WARM)
   for (let round = 0; round < rounds; round++)
     for (const side of sides) {
       const until = performance.now() + Number(values.seconds) * 1_000
-      side.perCpu.push(await ask(side, row, () => performance.now() > until))
+      side.perCpu.push(await request(side, row, () => performance.now() > until))
     }
-  const [whole, lazy] = sides.map(({ perCpu }) => perCpu.toSorted((a, b) => a - b)[rounds >> 1]!)
+  const [full, lazy] = sides.map(({ perCpu }) => perCpu.toSorted((a, b) => a - b)[rounds >> 1]!)
   const text = (n: number) => Math.round(n).toLocaleString('en')
-  return `| ${row.name} | ${text(lazy!)} | ${text(whole!)} | ${(lazy! / whole!).toFixed(2)} |`
+  return `| ${row.name} | ${text(lazy!)} | ${text(full!)} | ${(lazy! / full!).toFixed(2)} |`
 }
 
-const place = mkdtempSync(join(tmpdir(), 'flashnode-lazy-'))
+const folder = mkdtempSync(join(tmpdir(), 'flashnode-lazy-'))
 const { allocFile, genesisFile } = writeGenesis({ flashnode: HOLDERS, anvil: 0 })
 const servers: Server[] = []
 try {
   const chain = await startCommand([
-    ...['dev', '--datadir', join(place, 'dev'), '--genesis-alloc', allocFile],
+    ...['dev', '--datadir', join(folder, 'dev'), '--genesis-alloc', allocFile],
   ])
   servers.push(chain)
   const { origin, host } = new URL(chain.url)
   const follow = (state: string) =>
     startCommand([
-      ...['follow', '--chain', join(place, 'dev/genesis.json'), '--datadir', join(place, state)],
+      ...['follow', '--chain', join(folder, 'dev/genesis.json'), '--datadir', join(folder, state)],
       ...['--state', state, '--upstream', origin, '--feed', `ws://${host}/feed`],
       ...['--upstream-rate', '10000'],
     ])
   for (const state of ['whole', 'lazy']) servers.push(await follow(state))
   console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} rounds\n`)
-  console.log(`| warm calls | lazy /CPU-s | whole /CPU-s | ratio |\n|${'---|'.repeat(4)}`)
+  console.log(`| warm calls | lazy /CPU-s | full /CPU-s | ratio |\n|${'---|'.repeat(4)}`)
   const rows = READS.rows.filter(
     ({ name }) => name.includes(values.only) && name.includes(NEVER_THE_SAME),
   )
   for (const row of rows) console.log(await compare(row, servers.slice(1)))
 } finally {
   for (const server of servers.toReversed()) await server.stop()
-  for (const path of [allocFile, genesisFile, place]) rmSync(path, { recursive: true, force: true })
+  for (const path of [allocFile, genesisFile, folder])
+    rmSync(path, { recursive: true, force: true })
 }

@@ -1,14 +1,17 @@
-/** One chain of logs for both servers: a block for each log, of a common or a rare contract, one of a hundred holders in its topics. */
+/**
+ * Makes one chain of logs for both servers. Each block has one log of a common or a rare contract.
+ * A topic names one of a hundred holders.
+ */
 import { DEV_ACCOUNTS } from '../engine/chainspec/dev-accounts.ts'
 import { chainSpec } from '../engine/chainspec/registry.ts'
-import { encodeHeader, hashHeader } from '../engine/primitives/header-codec.ts'
+import { encodeHeader, hashHeader } from '../engine/primitives/header.ts'
 import { hexToBytes } from '../engine/primitives/hex.ts'
 import { bloomOf, encodeStoredReceipt } from '../engine/primitives/receipt-codec.ts'
 import { signTransaction } from '../engine/primitives/transaction-codec.ts'
 import { encodeDiff } from '../engine/state/diff-codec.ts'
-import { appendBlock, writeMarks } from '../engine/storage/blocks/append.ts'
-import { foldBlock } from '../engine/storage/blocks/fold.ts'
+import { appendBlock, writeLabelledHeads } from '../engine/storage/blocks/append.ts'
 import { importGenesis } from '../engine/storage/blocks/genesis-import.ts'
+import { persistBlock } from '../engine/storage/blocks/persist.ts'
 import { openDirectory } from '../engine/storage/directory/schema.ts'
 import { openTrie } from '../engine/storage/trie/trie.ts'
 import { rpc, type Server } from './servers.ts'
@@ -20,10 +23,15 @@ export const word = (value: number): string => `0x${value.toString(16).padStart(
 const HOLDERS = 100
 const contractOf = (block: number) => (block % 100 === 50 ? RARE : COMMON)
 
-/** CALLDATALOAD(32), CALLDATALOAD(0) and the event as topics, 32 zero bytes as data: LOG3. */
+/**
+ * LOG3 with CALLDATALOAD(32), CALLDATALOAD(0) and the event as topics, and 32 zero bytes as data.
+ */
 export const LOGGER_CODE = `0x6020356000357f${EVENT.slice(2)}60206000a3`
 
-/** Blocks 1 to `blocks` in a directory for `serve`: as appended and folded, but nothing is executed. */
+/**
+ * Writes blocks 1 to `blocks` into a directory for `serve`, appended and persisted without
+ * execution.
+ */
 export async function writeLogs(path: string, blocks: number): Promise<void> {
   const chain = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
   const database = await openDirectory({ path, chain, chainName: 'xlayer' })
@@ -55,15 +63,23 @@ export async function writeLogs(path: string, blocks: number): Promise<void> {
     })
     const transactions = [transactionOf(number)]
     appendBlock(database, {
-      ...{ id: 0, parentId: 0, number, hash, parentHash, header: encodeHeader(header) },
-      ...{ transactions, receipts: [receipt], diff: NO_DIFF, momentary: [] },
+      id: 0,
+      parentId: 0,
+      number,
+      hash,
+      parentHash,
+      header: encodeHeader(header),
+      transactions,
+      receipts: [receipt],
+      diff: NO_DIFF,
+      partialHeaders: [],
     })
     const version = trie.fork(trie.base())
     const block = { number, hash }
-    for (const _ of foldBlock({ database, trie, version, block, diff: NO_DIFF }));
+    for (const _ of persistBlock({ database, trie, version, block, diff: NO_DIFF }));
     parentHash = hash
   }
-  writeMarks(database, { safe: blocks, finalized: blocks })
+  writeLabelledHeads(database, { safe: blocks, finalized: blocks })
   await database.close()
 }
 
@@ -72,8 +88,14 @@ const NO_DIFF = encodeDiff([])
 const transactionOf = (number: number) =>
   signTransaction(
     {
-      ...{ type: 2, chainId: 196n, nonce: BigInt(number), gasLimit: 50_000n, value: 0n },
-      ...{ maxFeePerGas: 7n, maxPriorityFeePerGas: 7n, accessList: [] },
+      type: 2,
+      chainId: 196n,
+      nonce: BigInt(number),
+      gasLimit: 50_000n,
+      value: 0n,
+      maxFeePerGas: 7n,
+      maxPriorityFeePerGas: 7n,
+      accessList: [],
       to: hexToBytes(contractOf(number)),
       input: hexToBytes(dataOf(number)),
     },
@@ -82,10 +104,10 @@ const transactionOf = (number: number) =>
 const dataOf = (number: number): `0x${string}` =>
   `0x${word(number % HOLDERS).slice(2)}${word(number).slice(2)}`
 
-/** Flags of an anvil whose blocks hold one transaction each. */
+/** Flags of an anvil whose blocks have one transaction each. */
 export const ONE_IN_BLOCK = ['--no-mining', '--gas-limit', '50000']
 
-/** The same, by transactions that are mined a hundred at a time. */
+/** Makes the same logs by transactions, of which a hundred are mined at a time. */
 export async function sendLogs({ url }: Server, blocks: number): Promise<void> {
   const [from] = (await rpc(url, 'eth_accounts', [])) as string[]
   for (const contract of [COMMON, RARE]) await rpc(url, 'anvil_setCode', [contract, LOGGER_CODE])
@@ -93,7 +115,10 @@ export async function sendLogs({ url }: Server, blocks: number): Promise<void> {
     const batch = Array.from({ length: Math.min(100, blocks - first + 1) }, (_, at) => {
       const number = first + at
       const transaction = {
-        ...{ from, to: contractOf(number), data: dataOf(number), gas: '0xc350' },
+        from,
+        to: contractOf(number),
+        data: dataOf(number),
+        gas: '0xc350',
         nonce: `0x${(number - 1).toString(16)}`,
         gasPrice: '0x3b9aca00',
       }
@@ -101,10 +126,10 @@ export async function sendLogs({ url }: Server, blocks: number): Promise<void> {
     })
     const headers = { 'content-type': 'application/json' }
     const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(batch) })
-    const answers = (await response.json()) as { readonly error?: { readonly message: string } }[]
-    const refused = answers.find(({ error }) => error !== undefined)?.error
+    const responses = (await response.json()) as { readonly error?: { readonly message: string } }[]
+    const refused = responses.find(({ error }) => error !== undefined)?.error
     if (refused !== undefined) throw new Error(`eth_sendTransaction: ${refused.message}`)
-    // A pool of all of them makes each block take ten times as long.
+    // A pool of all transactions would make each block take ten times as long.
     await rpc(url, 'anvil_mine', [`0x${batch.length.toString(16)}`])
   }
 }

@@ -1,8 +1,11 @@
 /**
- * eth_getLogs over 1,000 and 10,000 blocks, filtered and not: flashnode and anvil in one run, A B A B, medians of the rounds. Every
- * request has another range, so that none is answered from a cache of results.
- * Anvil's time for a block grows with the chain: with --blocks 2500 it is there in a minute, and asked about 1,000 blocks only.
- * Usage: npm run bench:logs -- [--rounds 3] [--seconds 5] [--connections 4] [--blocks 10500] [--only TEXT] [--no-anvil]
+ * Measures eth_getLogs over 1,000 and 10,000 blocks, filtered and not. flashnode and anvil take
+ * turns in one run, A B A B; results are medians. Every request has another range, so no result
+ * cache answers.
+ * Anvil's time for a block grows with the chain. With --blocks 2500 it is ready in a minute, and is
+ * measured with 1,000 blocks only.
+ * Usage: npm run bench:logs -- [--rounds 3] [--seconds 5] [--connections 4] [--blocks 10500]
+ * [--only TEXT] [--no-anvil]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -67,8 +70,8 @@ async function rowOf(workload: Workload, servers: readonly Server[]): Promise<st
   )
   if (new Set(counts).size > 1) throw new Error(`${workload.name}: ${counts.join(' and ')} logs`)
   const requests = requestsOf(workload)
-  const { cells, errors } = await compare(servers, () => requests, load)
-  return `| ${workload.name}${errors > 0 ? ` (${errors} errors)` : ''} | ${counts[0]} | ${cells.join(' | ')} |`
+  const { fields, errors } = await compare(servers, () => requests, load)
+  return `| ${workload.name}${errors > 0 ? ` (${errors} errors)` : ''} | ${counts[0]} | ${fields.join(' | ')} |`
 }
 
 if (!values['no-anvil']) installAnvil()

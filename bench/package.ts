@@ -1,6 +1,7 @@
 /**
- * Seconds from the start of a process to its line "flashnode ready", of `npm start`'s process in this checkout and of `flashnode dev` from the
- * packed file, in turns: the first start where nothing is compiled, and the one after it. Medians of the rounds.
+ * Measures seconds from the start of a process to its line "flashnode ready". The process of `npm
+ * start` in this checkout and `flashnode dev` from the packed file take turns. It measures the
+ * first start, with nothing compiled, and the next one; results are medians.
  * Usage: npm run bench:package -- [--rounds 5]
  */
 import { execFileSync, spawn } from 'node:child_process'

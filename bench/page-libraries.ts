@@ -1,6 +1,8 @@
 /**
- * What the status page is drawn with, beside one alternative each, in Debian's Chromium: preact with htm and lit-html draw the same rows, uPlot and
- * Chart.js the same lines, in turns, A B A B. Bytes as shipped and by gzip; milliseconds of the first drawing and of one more, medians.
+ * Compares libraries of the status page with one alternative each, in Debian's Chromium. preact
+ * with htm and lit-html draw the same rows, uPlot and Chart.js the same lines, A B A B. It prints
+ * bytes as shipped and with gzip. Medians of milliseconds are printed for the first drawing and for
+ * a further one.
  * Usage: npm run bench:page-libraries -- [--rounds 5]
  */
 import { readFileSync } from 'node:fs'
@@ -18,7 +20,7 @@ requireFrom(new URL('./', import.meta.url))
 
 const OURS = 'node_modules'
 const OTHERS = 'bench/node_modules'
-/** By the name under which it is imported: the first is what the page has. */
+/** Files by the name of their import; the first three are those of the status page. */
 const LIBRARIES = {
   preact: join(OURS, 'preact/dist/preact.mjs'),
   htm: join(OURS, 'htm/dist/htm.mjs'),
@@ -30,7 +32,10 @@ const LIBRARIES = {
 } as const
 const CHUNKS = join(OTHERS, 'chart.js/dist/chunks/index.js')
 
-/** 24 blocks of six cells; each drawing has one cell more, and every sixth one block more. */
+/**
+ * A page of 24 blocks with six cells each. Each drawing adds a cell, and every sixth one adds a
+ * block.
+ */
 const ROWS = `
 const state = (step) => Array.from({ length: 24 }, (_, row) => {
   const number = Math.floor(step / 6) + 24 - row
@@ -105,7 +110,7 @@ const KINDS: Readonly<Record<string, { readonly files: readonly string[]; readon
     },
   }
 
-/** Two lines of 300 points, a second later with each drawing. */
+/** Two lines of 300 points; each drawing shifts them by a second. */
 function lines(): string {
   return `
 const state = (step) => {
@@ -130,7 +135,7 @@ const measure = async (draw) => {
 const imports = Object.fromEntries(
   Object.entries(LIBRARIES).map(([name, file]) => [name, `/${file}`] as const),
 )
-/** A library's modules import others beside them. */
+/** Libraries import further modules from their own folders. */
 const isModule = (path: string): boolean => /^\/(bench\/)?node_modules\/[\w@./-]+\.m?js$/.test(path)
 const server = createServer(({ url: path = '/' }, response) => {
   if (isModule(path))
@@ -164,11 +169,11 @@ for (const [name, { files }] of Object.entries(KINDS)) {
   const kilobytes = (of: readonly Buffer[]) =>
     (of.reduce((all, { length }) => all + length, 0) / 1_000).toFixed(1)
   const found = samples.get(name)!
-  const cells = [
+  const fields = [
     kilobytes(bodies),
     kilobytes(bodies.map((body) => gzipSync(body))),
     median(found.map(({ firstMs }) => firstMs)).toFixed(2),
     median(found.map(({ eachMs }) => eachMs)).toFixed(3),
   ]
-  console.log(`| ${name} | ${cells.join(' | ')} |`)
+  console.log(`| ${name} | ${fields.join(' | ')} |`)
 }

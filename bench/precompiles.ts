@@ -1,5 +1,6 @@
 /**
- * Precompiled contracts: Mgas/s of each by processor time, the best of a few rounds, on the dearest kinds of input.
+ * Measures precompiled contracts in Mgas/s of processor time on the most expensive kinds of input.
+ * The best of a few rounds counts.
  * Usage: npm run bench:precompiles [-- PART_OF_A_NAME]
  */
 import { p256 } from '@noble/curves/nist.js'
@@ -11,9 +12,8 @@ import { CURVES } from '../test/fixtures/curve-inputs.ts'
 import { trueClaim } from '../test/fixtures/noble/claims.ts'
 
 const ROUNDS = 5
-/** Processor time of a round. */
 const ROUND_US = 100_000
-/** Below this a transaction of a whole block's gas takes too long for a flashblock. */
+/** At a lower speed, a transaction with a full block's gas takes too long for a flashblock. */
 const WANTED = 25
 
 const tableOf = (spec: string, p256VerifyGas?: bigint) =>
@@ -45,7 +45,7 @@ function signed(): Bytes {
   return concatBytes(digest, signature, p256.getPublicKey(key, false).subarray(1))
 }
 
-/** r is an x of the curve: the generator's. */
+/** A signature with r as an x coordinate of the curve, that of the generator. */
 const RECOVERABLE = concatBytes(
   filled(32),
   word(27),
@@ -110,13 +110,12 @@ for (const [name, spec, address, input] of CASES) {
   if ('error' in first) throw new Error(`${name}: ${first.error}`)
   const us = Math.min(...Array.from({ length: ROUNDS }, () => timeOf(run)))
   const speed = Number(first.gasUsed) / us
-  const note = speed < WANTED ? '  below 25' : ''
+  const remark = speed < WANTED ? '  below 25' : ''
   console.log(
-    `${name.padEnd(40)}${first.gasUsed.toString().padStart(10)} gas${us.toFixed(1).padStart(10)} µs${speed.toFixed(1).padStart(9)} Mgas/s${note}`,
+    `${name.padEnd(40)}${first.gasUsed.toString().padStart(10)} gas${us.toFixed(1).padStart(10)} µs${speed.toFixed(1).padStart(9)} Mgas/s${remark}`,
   )
 }
 
-/** Microseconds of one run. */
 function timeOf(run: () => void): number {
   const start = process.cpuUsage()
   let [runs, used] = [0, 0]

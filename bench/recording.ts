@@ -1,6 +1,7 @@
 /**
- * Records one send on a development chain and draws it as an animated terminal, at the speed at which it happened.
- * Usage: npm run bench:recording [-- --write] (docs/images/send-and-receipt.svg; otherwise it prints the times)
+ * Records one transaction on a development chain and draws it as an animated terminal in real time.
+ * Usage: npm run bench:recording [-- --write] (docs/images/send-and-receipt.svg; otherwise it
+ * prints the times)
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -11,14 +12,17 @@ import { KEYS, startNode } from '../test/kit/node.ts'
 
 const FILE = 'docs/images/send-and-receipt.svg'
 const TO = '0x000000000000000000000000000000000000beef'
-/** One receipt takes from almost nothing to a flashblock's time; the median of this many is drawn. */
+/**
+ * Number of sends, of which the median is drawn, because a receipt takes from almost nothing to a
+ * flashblock's time.
+ */
 const SENDS = 9
 const LOOP_MS = 4_000
 
 type Recording = {
   readonly hash: string
   readonly block: bigint
-  /** Milliseconds after the send was called. */
+  /** Milliseconds since the send started. */
   readonly hashMs: number
   readonly receiptMs: number
   readonly sealedMs: number
@@ -28,7 +32,7 @@ const { values } = parseArgs({ options: { write: { type: 'boolean', default: fal
 const node = await startNode(['--ephemeral'])
 const recordings: Recording[] = []
 try {
-  // The client's modules and the node's code are warm after the first one.
+  // The first send warms the client's modules and the node's code.
   for (let index = 0; index <= SENDS; index++) {
     const recording = await recordSend(node.url)
     if (index > 0) recordings.push(recording)
@@ -59,7 +63,7 @@ async function recordSend(url: string): Promise<Recording> {
   return { hash, block: blockNumber, hashMs, receiptMs, sealedMs: sinceStart() }
 }
 
-/** The whole animation takes LOOP_MS and starts again. */
+/** Draws an animation that repeats after LOOP_MS. */
 function drawn({ hash, block, hashMs, receiptMs, sealedMs }: Recording): string {
   const lines: readonly (readonly [atMs: number, color: string, text: string, ms: string])[] = [
     [0, '#8b949e', 'await wallet.sendTransaction({ to, value })', '0 ms'],

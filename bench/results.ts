@@ -1,7 +1,9 @@
 /**
- * Polled quotes at `pending` beside flashblocks of transfers: answers of a CPU-second of the server and where they came from, with results
- * that outlive a flashblock and without, in turns, A B A B. Both servers run all the time, each with the same transfers.
- * Usage: npm run bench:results -- [--rounds 3] [--seconds 10] [--connections 32] [--questions 1000] [--transfers 50, of a flashblock]
+ * Measures polled quotes at `pending` beside flashblocks of transfers: responses of a CPU-second,
+ * and where they came from. Servers with and without results that outlive a flashblock take turns,
+ * A B A B. Both run all the time with the same transfers.
+ * Usage: npm run bench:results -- [--rounds 3] [--seconds 10] [--connections 32] [--questions 1000]
+ * [--transfers 50, of a flashblock]
  */
 import { rmSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -29,7 +31,10 @@ const [rounds, seconds, connections, questions, transfers] = [
 const FLASHBLOCK_MS = 200
 const HOLDERS = 10_000
 
-/** Asked one after the other, and from the first one again: quotes of three hops, the best of five, and balances that nobody moves. */
+/**
+ * Requests that repeat in order: quotes over three hops, the best of five paths, and balances that
+ * no transfer changes.
+ */
 const BODIES = Array.from({ length: questions }, (_, n) => {
   const amount = TEN_18 + BigInt(n)
   const call = [
@@ -46,12 +51,12 @@ type Side = {
   readonly server: Server
   readonly admin: string
   readonly sender: Sender
-  asked: number
+  requested: number
   readonly samples: Sample[]
 }
 type Sample = Readonly<Record<'rate' | 'perCpu' | 'hits' | 'carried' | 'p50Ms' | 'p99Ms', number>>
 
-/** Half of them of the first token, half of ether, to holders that no question is about. */
+/** Sends transfers, half of the first token and half of ether, to holders that no request reads. */
 class Sender {
   readonly #url: string
   #sent = 0
@@ -64,7 +69,7 @@ class Sender {
   start(): void {
     this.#timer = setInterval(() => this.#send(), FLASHBLOCK_MS)
   }
-  /** @throws where one was refused */
+  /** @throws {Error} if a transfer was refused */
   stop(): void {
     clearInterval(this.#timer)
     if (this.#error !== undefined) throw this.#error
@@ -91,8 +96,8 @@ class Sender {
       at % 2 === 0
         ? { to, value: 1n, gasLimit: 21_000n, data: '0x' as const }
         : { to: TOKENS[0], value: 0n, gasLimit: 60_000n, data: transfer(to, 1n) }
-    const place = { account: at % SENDERS, nonce: Math.floor(at / SENDERS) }
-    const params = [sign(draft, place).raw]
+    const signer = { account: at % SENDERS, nonce: Math.floor(at / SENDERS) }
+    const params = [sign(draft, signer).raw]
     return JSON.stringify({ jsonrpc: '2.0', id: at, method: 'eth_sendRawTransaction', params })
   }
 }
@@ -115,35 +120,42 @@ async function measure(side: Side): Promise<Sample> {
     url: server.url,
     connections,
     next: () =>
-      performance.now() > until ? undefined : { body: BODIES[side.asked++ % BODIES.length]! },
+      performance.now() > until ? undefined : { body: BODIES[side.requested++ % BODIES.length]! },
   })
   const spent = server.cpuSeconds() - cpu
   const after = await front(side)
   sender.stop()
   if (loaded.failed > 0) throw new Error(`${side.name}: ${loaded.firstFailure}`)
-  const { answers, p50Ms, p99Ms } = loaded
-  const counted = (what: string) => (after(what) - before(what)) / answers
+  const { responses, p50Ms, p99Ms } = loaded
+  const counted = (what: string) => (after(what) - before(what)) / responses
   return {
-    ...{ rate: answers / loaded.seconds, perCpu: answers / spent, p50Ms, p99Ms },
-    ...{ hits: counted('cacheHits'), carried: counted('cacheCarried') },
+    rate: responses / loaded.seconds,
+    perCpu: responses / spent,
+    p50Ms,
+    p99Ms,
+    hits: counted('cacheHits'),
+    carried: counted('cacheCarried'),
   }
 }
 
 async function start(allocFile: string, name: string, flags: readonly string[]): Promise<Side> {
   const port = await freePort()
-  // The last one of a flag counts.
+  // The last one of a repeated flag counts.
   const own = ['--ephemeral', '--genesis-alloc', allocFile, '--admin-port', String(port)]
   const server = await startCommand(['dev', ...own, ...flags])
   return {
-    ...{ name, server, admin: `http://127.0.0.1:${port}` },
-    ...{ sender: new Sender(server.url), asked: 0, samples: [] },
+    name,
+    server,
+    admin: `http://127.0.0.1:${port}`,
+    sender: new Sender(server.url),
+    requested: 0,
+    samples: [],
   }
 }
 
 const median = (side: Side, key: keyof Sample): number =>
   side.samples.map((sample) => sample[key]).toSorted((a, b) => a - b)[rounds >> 1]!
 
-/** The same question has the same answer at both, before anybody has sent anything. */
 async function agree(sides: readonly Side[]): Promise<void> {
   for (const body of BODIES.slice(0, 6)) {
     const { method, params } = JSON.parse(body) as { method: string; params: unknown[] }
@@ -175,8 +187,8 @@ console.log(
 for (const side of sides) {
   const share = (key: 'hits' | 'carried') => `${(100 * median(side, key)).toFixed(1)} %`
   const times = `${median(side, 'p50Ms').toFixed(2)} / ${median(side, 'p99Ms').toFixed(2)}`
-  const cells = [side.name, median(side, 'rate').toFixed(0), median(side, 'perCpu').toFixed(0)]
-  console.log(`| ${[...cells, share('hits'), share('carried'), times].join(' | ')} |`)
+  const fields = [side.name, median(side, 'rate').toFixed(0), median(side, 'perCpu').toFixed(0)]
+  console.log(`| ${[...fields, share('hits'), share('carried'), times].join(' | ')} |`)
 }
 const ratio = sides[0]!.samples
   .map(({ perCpu }, round) => perCpu / sides[1]!.samples[round]!.perCpu)

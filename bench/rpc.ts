@@ -1,8 +1,10 @@
 /**
- * Requests per second and per CPU-second of the server, flashnode and a peer in one run: A B A B, medians of the rounds. The peer is
- * anvil, or with --against another checkout of flashnode. Both begin with the same state, and must answer a sample of each row alike
- * before it is measured.
- * Usage: npm run bench -- [--rounds 3] [--seconds 5] [--connections 32] [--only TEXT] [--against DIRECTORY]
+ * Measures requests a second and per CPU-second of flashnode and a peer in one run. They take
+ * turns, A B A B; results are medians of the rounds. The peer is anvil, or with --against another
+ * checkout of flashnode. Both start with the same state, and have to answer a sample of each row
+ * alike.
+ * Usage: npm run bench -- [--rounds 3] [--seconds 5] [--connections 32] [--only TEXT] [--against
+ * DIRECTORY]
  */
 import { rmSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -37,35 +39,41 @@ type Sample = {
   readonly p50Ms: number
   readonly p99Ms: number
 }
-/** A server under one row: how many questions of it were put to it. */
-type Side = { readonly server: Server; asked: number; readonly samples: Sample[]; errors: number }
+/** A server under one row, with the number of requests sent. */
+type Side = {
+  readonly server: Server
+  requested: number
+  readonly samples: Sample[]
+  errors: number
+}
 
 async function measure(side: Side, row: Row): Promise<Sample> {
   const { server } = side
-  const last = side.asked + (row.amount ?? Number.POSITIVE_INFINITY)
-  // Makes those before it too.
+  const last = side.requested + (row.amount ?? Number.POSITIVE_INFINITY)
+  // The last request is made now, which also makes all earlier ones.
   if (row.amount !== undefined) row.question(last - 1)
   const cpu = server.cpuSeconds()
   const until = performance.now() + seconds * 1_000
-  const isOver = () => (row.amount === undefined ? performance.now() > until : side.asked >= last)
+  const isOver = () =>
+    row.amount === undefined ? performance.now() > until : side.requested >= last
   const loaded = await load({
     url: server.url,
     connections: Math.min(connections, row.connections),
-    next: () => (isOver() ? undefined : { body: bodyOf(row.question(side.asked++)) }),
+    next: () => (isOver() ? undefined : { body: bodyOf(row.question(side.requested++)) }),
   })
   if (loaded.failed > 0 && side.errors === 0)
     process.stderr.write(`${server.name}: ${row.name}: ${loaded.firstFailure}\n`)
   side.errors += loaded.failed
-  await row.settle?.(server, side.asked)
-  const { answers, p50Ms, p99Ms } = loaded
-  const perCpu = answers / (server.cpuSeconds() - cpu)
-  return { rate: answers / loaded.seconds, perCpu, p50Ms, p99Ms }
+  await row.settle?.(server, side.requested)
+  const { responses, p50Ms, p99Ms } = loaded
+  const perCpu = responses / (server.cpuSeconds() - cpu)
+  return { rate: responses / loaded.seconds, perCpu, p50Ms, p99Ms }
 }
 
 async function compare(row: Row, servers: readonly Server[]): Promise<string> {
   const isPeerOptional = row.isPeerOptional === true || values.against !== undefined
-  const answering = await agree(row, { servers, isPeerOptional })
-  const sides = answering.map((server): Side => ({ server, asked: 0, samples: [], errors: 0 }))
+  const responding = await agree(row, { servers, isPeerOptional })
+  const sides = responding.map((server): Side => ({ server, requested: 0, samples: [], errors: 0 }))
   for (const side of sides) await measure(side, row)
   for (let round = 0; round < rounds; round++)
     for (const side of sides) side.samples.push(await measure(side, row))
@@ -73,7 +81,7 @@ async function compare(row: Row, servers: readonly Server[]): Promise<string> {
   if (errors > 0) process.exitCode = 1
   const latency = ({ samples }: Side) =>
     `${median(samples, 'p50Ms').toFixed(2)} / ${median(samples, 'p99Ms').toFixed(2)}`
-  const cells = [
+  const fields = [
     errors > 0 ? `${row.name} (${errors} errors)` : row.name,
     ...pair(sides, 'rate'),
     ...pair(sides, 'perCpu'),
@@ -81,7 +89,7 @@ async function compare(row: Row, servers: readonly Server[]): Promise<string> {
     latency(sides[0]!),
     sides[1] === undefined ? '-' : latency(sides[1]),
   ]
-  return `| ${cells.join(' | ')} |`
+  return `| ${fields.join(' | ')} |`
 }
 
 function median(samples: readonly Sample[], key: keyof Sample): number {
@@ -90,11 +98,11 @@ function median(samples: readonly Sample[], key: keyof Sample): number {
 
 function pair([ours, theirs]: readonly Side[], key: 'rate' | 'perCpu'): readonly string[] {
   const mine = median(ours!.samples, key)
-  if (theirs === undefined) return [whole(mine), '-', '-']
+  if (theirs === undefined) return [rounded(mine), '-', '-']
   const other = median(theirs.samples, key)
-  return [whole(mine), whole(other), (mine / other).toFixed(2)]
+  return [rounded(mine), rounded(other), (mine / other).toFixed(2)]
 }
-const whole = (n: number) => (n < 100 ? n.toPrecision(3) : Math.round(n).toLocaleString('en'))
+const rounded = (n: number) => (n < 100 ? n.toPrecision(3) : Math.round(n).toLocaleString('en'))
 
 async function run(group: Group): Promise<void> {
   const { rows, holders, isFilled, prepare } = group

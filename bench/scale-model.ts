@@ -1,12 +1,13 @@
 /**
- * What is full first where many replicas answer many requests: arithmetic with measured costs (bench/scale/costs.ts), no measurement. Figures that
- * nobody has measured here are marked.
+ * Computes which part is full first if many replicas serve many requests. It uses measured costs
+ * (bench/scale/costs.ts) and measures nothing; unmeasured values are marked.
  * Usage: npm run bench:scale-model -- [--replicas 100] [--rate 1000000, requests a second]
- * [--cores 4, of a replica] [--front-threads 1] [--balancers 4] [--balancer-cores 8] [--network 10, Gbit/s of the node whose feed they read] [--limit-store redis or memory]
+ * [--cores 4, of a replica] [--front-threads 1] [--balancers 4] [--balancer-cores 8]
+ * [--network 10, Gbit/s of the node whose feed they read] [--limit-store redis or memory]
  * [--flashblocks 5, a second]
  */
 import { parseArgs } from 'node:util'
-import { COSTS, costsOf, type Figure, MIX, REQUEST_MICROS } from './scale/costs.ts'
+import { COSTS, costsOf, type Measurement, MIX, REQUEST_MICROS } from './scale/costs.ts'
 import { type Installation, meanMicros, partsOf, readerBits, waits } from './scale/model.ts'
 
 const { values } = parseArgs({
@@ -63,12 +64,12 @@ console.log(
     ? `a request waits for one of ${cores - 1} workers: mean ${round(meanMs)} ms, 95 % within ${round(p95Ms)} ms\n`
     : `more comes than ${cores - 1} workers do: requests wait without end\n`,
 )
-const origin = ({ measured }: Figure) => measured?.command ?? 'not measured here'
+const origin = ({ measured }: Measurement) => measured?.command ?? 'not measured here'
 console.table(
   Object.fromEntries(
-    Object.entries({ ...REQUEST_MICROS, ...COSTS }).map(([name, figure]) => [
+    Object.entries({ ...REQUEST_MICROS, ...COSTS }).map(([name, measurement]) => [
       name,
-      { value: round(figure.value), from: origin(figure) },
+      { value: round(measurement.value), from: origin(measurement) },
     ]),
   ),
 )

@@ -1,7 +1,9 @@
 /**
- * What it costs to be several: the same requests to one node directly, and through HAProxy with the file that operators get to one, two and
- * three, with one limit in Redis. Answers a second, and for a CPU-second of all that serves them: nodes, HAProxy, Redis; the load is not
- * counted. The chain is slow, so that what a replica costs that nobody asks is not in it. Needs `haproxy` and `redis-server`.
+ * Measures the cost of several replicas. The same requests go directly to one node, and through
+ * HAProxy to one, two and three. HAProxy has the operators' file, and Redis has one limit for all.
+ * It prints responses a second, and for a CPU-second of nodes, HAProxy and Redis together, without
+ * the load's own. The chain is slow, so that idle replicas cost little. Needs `haproxy` and
+ * `redis-server`.
  * Usage: npm run bench:scale [-- --seconds 3] [--rounds 1]
  */
 import { spawn } from 'node:child_process'
@@ -26,7 +28,7 @@ const seconds = Number(values.seconds)
 const rounds = Number(values.rounds)
 const NODES = 3
 const UP_MS = 20_000
-/** As slow as followers take for one that goes on. */
+/** The slowest pace at which followers do not take the chain for halted. */
 const SLOW = ['--block-time-ms', '8000', '--flashblock-time-ms', '4000']
 const HOLDER = '0x70997970c51812dc3a010c7d01b50e0d17dc79c8'
 const bodyOf = (method: string, params: readonly unknown[] = []) =>
@@ -34,7 +36,7 @@ const bodyOf = (method: string, params: readonly unknown[] = []) =>
 const ROWS = {
   eth_blockNumber: bodyOf('eth_blockNumber'),
   eth_getBalance: bodyOf('eth_getBalance', [HOLDER, 'latest']),
-  // IDENTITY: a call that is never the same takes the way to a worker.
+  // A call of IDENTITY with unique data always reaches a worker.
   'eth_call, never the same': bodyOf('eth_call', [
     { to: '0x0000000000000000000000000000000000000004', data: '0x#' },
     'latest',
@@ -50,7 +52,7 @@ type Form = {
 }
 type Sample = {
   readonly perSecond: number
-  /** µs of all that serves, of HAProxy and of Redis, for an answer. */
+  /** µs of all servers, of HAProxy and of Redis for a response. */
   readonly all: number
   readonly balancer: number
   readonly redis: number
@@ -72,7 +74,7 @@ async function startNode(store: string, agentPort: string): Promise<Server> {
     ...['--datadir', join(folder, name), '--upstream', `http://${source}/`],
     ...['--feed', `ws://${source}/feed`, '--trust-proxy', '127.0.0.1/32'],
     ...['--agent-port', agentPort, '--limit-store', store, '--pool-threads', '2'],
-    // Who has no limit is not counted: each request here asks for its points.
+    // The limit is high but present, because only a limited client's requests are charged in Redis.
     ...['--rate-limit', '1000000', '--limit-sockets-per-client', '0'],
   ])
   stops.push(() => node.stop())
@@ -125,14 +127,16 @@ async function measure(
   })
   const before = used()
   const load = { port, path: '/flashblocks', addresses: 24, connections: 1, seconds: forSeconds }
-  const { answers, faults, fault, seconds: took } = await run({ ...load, body: ROWS[row] })
+  const { responses, faults, fault, seconds: took } = await run({ ...load, body: ROWS[row] })
   const after = used()
   if (faults > 0)
-    throw new Error(`${row}: ${faults} of ${answers + faults} were no results: ${fault}`)
-  const micros = (what: keyof typeof before) => ((after[what] - before[what]) * 1e6) / answers
+    throw new Error(`${row}: ${faults} of ${responses + faults} were no results: ${fault}`)
+  const micros = (what: keyof typeof before) => ((after[what] - before[what]) * 1e6) / responses
   return {
-    ...{ perSecond: answers / took, all: micros('all') },
-    ...{ balancer: micros('balancer'), redis: micros('redis') },
+    perSecond: responses / took,
+    all: micros('all'),
+    balancer: micros('balancer'),
+    redis: micros('redis'),
   }
 }
 const mean = (all: readonly number[]) => all.reduce((a, b) => a + b, 0) / all.length
@@ -150,7 +154,7 @@ try {
   ]
   for (const at of [1, 2, 3]) forms.push(await startForm(`HAProxy and ${at}`, nodes.slice(0, at)))
   for (const row of Object.keys(ROWS) as Row[]) {
-    console.log(`\n| ${row} | answers/s | for a CPU-second | µs, all | µs, HAProxy | µs, Redis |`)
+    console.log(`\n| ${row} | responses/s | for a CPU-second | µs, all | µs, HAProxy | µs, Redis |`)
     console.log('|---|---|---|---|---|---|')
     for (const form of forms) await measure(form, row, 1)
     const samples = forms.map((): Sample[] => [])
@@ -159,13 +163,13 @@ try {
     for (const [at, { name, balancer }] of forms.entries()) {
       const of = (what: keyof Sample) => mean(samples[at]!.map((sample) => sample[what]))
       const shares = [of('all'), ...(balancer === undefined ? [] : [of('balancer')])]
-      const told = [...shares, ...(name.endsWith('memory') ? [] : [of('redis')])].map((micros) =>
+      const columns = [...shares, ...(name.endsWith('memory') ? [] : [of('redis')])].map((micros) =>
         micros.toFixed(1),
       )
-      if (balancer === undefined) told.splice(1, 0, '–')
-      if (name.endsWith('memory')) told.push('–')
+      if (balancer === undefined) columns.splice(1, 0, '–')
+      if (name.endsWith('memory')) columns.push('–')
       console.log(
-        `| ${[name, count(of('perSecond')), count(1e6 / of('all')), ...told].join(' | ')} |`,
+        `| ${[name, count(of('perSecond')), count(1e6 / of('all')), ...columns].join(' | ')} |`,
       )
     }
   }

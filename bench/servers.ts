@@ -1,4 +1,4 @@
-/** The two servers of a comparison, started the same way and measured the same way: flashnode and anvil. */
+/** Starts and measures the two servers of a comparison, flashnode and anvil. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ export type Server = {
   readonly name: string
   readonly url: string
   readonly pid: number
-  /** Seconds of CPU, user and kernel, that the process has used so far, all its threads. */
+  /** User and system seconds that all threads of the process have used so far. */
   cpuSeconds(): number
   stop(): Promise<void>
 }
@@ -32,12 +32,12 @@ async function ended(child: ChildProcess): Promise<void> {
 
 /**
  * @param allocFile accounts of the genesis
- * @param checkout of flashnode: this one, or another one to compare with
+ * @param checkout checkout of flashnode; by default this one
  */
 export const startFlashnode = (allocFile: string, checkout = '.'): Promise<Server> =>
   startCommand(['dev', '--ephemeral', '--genesis-alloc', allocFile], checkout)
 
-/** @param argv a command with its own flags, which are asked before those that all have */
+/** @param argv a command with its own flags, which override the common ones */
 export async function startCommand(argv: readonly string[], checkout = '.'): Promise<Server> {
   const [command, ...own] = argv
   const flags = '--port 0 --admin-port 0 --rate-limit off --log-level error'
@@ -67,9 +67,10 @@ export async function startCommand(argv: readonly string[], checkout = '.'): Pro
 }
 
 /**
- * Its blocks are as large as those of a development chain of flashnode.
- * @param genesisFile as geth has it
- * @param does `hasBlocks`: one each second, or none at all. `hasSteps`: it keeps the steps of what is in them
+ * Starts an anvil whose blocks are as large as those of flashnode's development chain.
+ * @param genesisFile genesis in geth's format
+ * @param does `hasBlocks`: makes a block each second, or none. `hasSteps`: records the steps of
+ * transactions
  */
 export const startAnvil = (
   genesisFile: string,
@@ -81,7 +82,10 @@ export const startAnvil = (
     ...['--hardfork', 'prague', '--gas-limit', '50000000', '--init', genesisFile],
   ])
 
-/** bench/package.json has it: a benchmark calls this before it starts anything. @returns the path of the program */
+/**
+ * Finds anvil, which bench/package.json installs; benchmarks call this before they start anything.
+ * @returns the path of the program
+ */
 export function installAnvil(): string {
   const require = requireFrom(new URL('./', import.meta.url))
   return join(require.resolve('@foundry-rs/anvil-linux-amd64/package.json'), '../bin/anvil')
@@ -95,13 +99,13 @@ export async function startBareAnvil(flags: readonly string[]): Promise<Server> 
     { stdio: 'ignore' },
   )
   const url = `http://127.0.0.1:${port}`
-  await answers(url, child)
+  await untilResponding(url, child)
   const pid = child.pid!
   return { name: 'anvil', url, pid, cpuSeconds: () => cpuSecondsOf(pid), stop: () => ended(child) }
 }
 
-/** Asks again until it answers or ends; connecting is the only sign that anvil gives. */
-async function answers(url: string, child: ChildProcess): Promise<void> {
+/** Repeats a request until anvil responds or ends, because anvil gives no other sign. */
+async function untilResponding(url: string, child: ChildProcess): Promise<void> {
   const limit = performance.now() + 10_000
   while (performance.now() < limit && child.exitCode === null)
     try {

@@ -1,6 +1,7 @@
 /**
- * What connections that do nothing, or little, cost a node: its memory, and how long an honest client beside them waits for a light answer.
- * Over both ways of plain requests (`--http`). Usage: npm run bench:sockets -- [--seconds 8] [--idle 5000] [--slow 1000] [--readers 250]
+ * Measures the cost of idle and slow connections. It prints the node's memory, and how long an
+ * honest client waits for a light response. It covers both paths of plain requests (`--http`).
+ * Usage: npm run bench:sockets -- [--seconds 8] [--idle 5000] [--slow 1000] [--readers 250]
  */
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
@@ -20,7 +21,7 @@ const { values } = parseArgs({
 const milliseconds = Number(values.seconds) * 1_000
 /** Fewer than the sockets that one address may have. */
 const PER_ADDRESS = 200
-/** Between two questions of the honest client, and two bytes of a slow header. */
+/** Pauses between two requests of the honest client, and between two bytes of a slow header. */
 const PAUSE_MS = 20
 const BYTE_MS = 250
 const SETTLE_MS = 2_000
@@ -33,11 +34,11 @@ const SLOW_HEADER = `POST / HTTP/1.1\r\nhost: localhost\r\nx-slow: ${'a'.repeat(
 type Row = {
   readonly name: string
   readonly count: number
-  /** Begins what the connection does. */
+  /** Starts the behaviour of the connection. */
   readonly open: (socket: Socket) => void
 }
 const ROWS: readonly Row[] = [
-  { name: 'nobody', count: 0, open() {} },
+  { name: 'none', count: 0, open() {} },
   {
     name: 'idle, after one request each',
     count: Number(values.idle),
@@ -60,7 +61,7 @@ const ROWS: readonly Row[] = [
     },
   },
   {
-    name: 'readers that do not read 20 long answers',
+    name: 'readers that do not read 20 long responses',
     count: Number(values.readers),
     open(socket) {
       socket.pause()
@@ -74,7 +75,7 @@ async function openAll({ count, open }: Row, port: number): Promise<Socket[]> {
   for (let at = 0; at < count; at++) {
     const from = `127.0.${1 + Math.floor(at / PER_ADDRESS)}.1`
     const socket = connect({ port, host: '127.0.0.1', localAddress: from })
-    // It may be ended at any time.
+    // The server may end the connection at any time.
     socket.on('error', () => {})
     socket.once('connect', () => open(socket))
     sockets.push(socket)
@@ -87,7 +88,7 @@ async function openAll({ count, open }: Row, port: number): Promise<Socket[]> {
 const residentMb = (pid: number): number =>
   Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1_024
 
-/** Milliseconds of each answer, in their order of length. */
+/** Returns the milliseconds of each response in ascending order. */
 async function honest({ url }: Server): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const times: number[] = []
@@ -109,7 +110,7 @@ async function honest({ url }: Server): Promise<number[]> {
   return times.toSorted((a, b) => a - b)
 }
 
-console.log('| connections | --http | open | memory MB | p50 ms | p99 ms | max ms | answers |')
+console.log('| connections | --http | open | memory MB | p50 ms | p99 ms | max ms | responses |')
 console.log('|---|---|---|---|---|---|---|---|')
 for (const http of ['llhttp', 'node']) {
   const server = await startCommand(['dev', '--ephemeral', '--http', http])
@@ -124,11 +125,11 @@ for (const http of ['llhttp', 'node']) {
       const at = (share: number) =>
         times[Math.min(times.length - 1, Math.floor(times.length * share))]!
       const memory = residentMb(server.pid)
-      const cells = [
+      const fields = [
         ...[row.name, http, open, `${memory.toFixed(0)} (+${(memory - before).toFixed(0)})`],
         ...[at(0.5).toFixed(1), at(0.99).toFixed(1), times.at(-1)!.toFixed(1), times.length],
       ]
-      console.log(`| ${cells.join(' | ')} |`)
+      console.log(`| ${fields.join(' | ')} |`)
       for (const socket of sockets) socket.destroy()
       await sleep(SETTLE_MS)
     }

@@ -1,11 +1,12 @@
-/** Many hashes in order, with memory for 8 bytes of each. */
+/** Sorts many hashes with 8 bytes of memory for each. */
 import type { Bytes } from '../engine/primitives/bytes.ts'
 
 const INDEX_BITS = 24
 
 /**
- * Two words each: the first 40 bits of the hash, then the index (`indexIn`). At most 2²⁴ of them.
- * @param hashOf no two alike, the same at each call
+ * Returns two words for each hash: its first 40 bits, then its index (`indexIn`); at most 2²⁴
+ * hashes.
+ * @param hashOf returns a unique hash for each index, the same at each call
  */
 export function sortedHashes(count: number, hashOf: (index: number) => Bytes): Uint32Array {
   if (count > 2 ** INDEX_BITS) throw new RangeError(`${count} hashes, at most ${2 ** INDEX_BITS}`)
@@ -17,7 +18,7 @@ export function sortedHashes(count: number, hashOf: (index: number) => Bytes): U
     words[2 * index + 1] = ((hash[0]! << 24) | (hash[1]! << 16) | (hash[2]! << 8) | hash[3]!) >>> 0
   }
   sorted.sort()
-  // Where 40 bits do not tell two apart, all of them do.
+  // Hashes with the same 40 bits are compared in full.
   for (let at = 1; at < count; at++) {
     if (sorted[at]! >> BigInt(INDEX_BITS) !== sorted[at - 1]! >> BigInt(INDEX_BITS)) continue
     const hashes = [at - 1, at].map((of) => hashOf(indexIn(words, of)))
@@ -27,6 +28,6 @@ export function sortedHashes(count: number, hashOf: (index: number) => Bytes): U
   return words
 }
 
-/** Of the hash that is at this place in order. */
+/** Index of the hash at this position in the order. */
 export const indexIn = (words: Uint32Array, at: number): number =>
   words[2 * at]! & (2 ** INDEX_BITS - 1)

@@ -1,8 +1,10 @@
 /**
- * Seconds from the start of a process to its line "flashnode ready": where nothing is compiled (npm ci --ignore-scripts), the first start
- * as npm ci leaves it, the second on a new data directory, and one on the same directory. With --against, another checkout in turns,
- * A B A B. Medians of the rounds, and the processor time of the process until it was ready, what it started not counted. Ends with 1 where
- * a start with nothing compiled takes more than 2.2 times the second.
+ * Measures seconds from the start of a process to its line "flashnode ready". It covers a start
+ * with nothing compiled (npm ci --ignore-scripts) and the first start after npm ci. It also covers
+ * the second start on a new data directory, and one on the same directory.
+ * With --against, another checkout takes turns, A B A B. It prints medians of time and of the
+ * process's own processor time until it was ready. It ends with 1 if a start with nothing compiled
+ * takes more than 2.2 times the second.
  * Usage: npm run bench:start -- [--rounds 5] [--against DIRECTORY]
  */
 import { execFileSync } from 'node:child_process'
@@ -17,8 +19,8 @@ const { values } = parseArgs({
 })
 const rounds = Number(values.rounds)
 const checkouts = values.against === undefined ? ['.'] : ['.', values.against]
-/** Of a start with nothing compiled to the second. */
-const MOST = 2.2
+/** Maximum ratio of a start with nothing compiled to the second start. */
+const MAX = 2.2
 
 const KINDS = [
   'first, nothing compiled',
@@ -37,21 +39,20 @@ async function ready(checkout: string, datadir: string): Promise<Sample> {
   return sample
 }
 
-/** A sample of each kind. */
 async function round(checkout: string): Promise<Round> {
-  const place = mkdtempSync(join(tmpdir(), 'flashnode-start-'))
+  const folder = mkdtempSync(join(tmpdir(), 'flashnode-start-'))
   const clear = () =>
     rmSync(join(checkout, 'node_modules/.cache'), { recursive: true, force: true })
   try {
     clear()
-    const samples = [await ready(checkout, join(place, 'bare'))]
+    const samples = [await ready(checkout, join(folder, 'bare'))]
     clear()
     execFileSync('npm', ['run', '-s', '--if-present', 'prepare'], { cwd: checkout })
     for (const name of ['first', 'second', 'second'])
-      samples.push(await ready(checkout, join(place, name)))
+      samples.push(await ready(checkout, join(folder, name)))
     return samples
   } finally {
-    rmSync(place, { recursive: true, force: true })
+    rmSync(folder, { recursive: true, force: true })
   }
 }
 
@@ -61,7 +62,7 @@ for (let at = 0; at < rounds; at++)
 
 const median = (side: number, kind: number, key: keyof Sample): number =>
   all[side]!.map((samples) => samples[kind]![key]).toSorted((a, b) => a - b)[rounds >> 1]!
-const cells = (kind: number, key: keyof Sample): string[] => {
+const fields = (kind: number, key: keyof Sample): string[] => {
   const each = all.map((_, side) => median(side, kind, key))
   return [...each, ...(each.length > 1 ? [each[0]! / each[1]!] : [])].map((n) => n.toFixed(2))
 }
@@ -73,7 +74,7 @@ console.log(`${cpus().length} cores, Node ${process.version}, ${rounds} rounds\n
 console.log(`| start | ${columns.join(' | ')} |\n|${'---|'.repeat(columns.length + 1)}`)
 for (const [kind, name] of KINDS.entries())
   console.log(
-    `| ${name} | ${[...cells(kind, 'seconds'), ...cells(kind, 'cpuSeconds')].join(' | ')} |`,
+    `| ${name} | ${[...fields(kind, 'seconds'), ...fields(kind, 'cpuSeconds')].join(' | ')} |`,
   )
 const toSecond = (side: number, kind: number) =>
   median(side, kind, 'seconds') / median(side, 2, 'seconds')
@@ -83,4 +84,4 @@ for (const kind of [0, 1]) {
     `${kind === 0 ? '\n' : ''}${KINDS[kind]}, to the second: ${ratios.join(', the other ')}`,
   )
 }
-if (toSecond(0, 0) > MOST) process.exitCode = 1
+if (toSecond(0, 0) > MAX) process.exitCode = 1

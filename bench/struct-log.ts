@@ -1,7 +1,8 @@
 /**
- * Memory of a struct log, limits raised: how much the worker that makes it, the front that sends it and the whole process take above
- * what they have at rest, at their peak. The heap of a thread and what it owns outside are read from the metrics page; pieces on their
- * way from the worker to the front are neither's, and in the process alone. The client keeps nothing.
+ * Measures the memory of a struct log with raised limits, as the peak above the idle state. It
+ * covers the worker that makes the log, the front that sends it, and the whole process.
+ * The metrics page reports a thread's heap and external memory. Pieces between worker and front
+ * count only in the process. The client retains nothing.
  * Usage: npm run bench:struct-log -- [--steps 2000000] [--repeats 3] [--engine fast]
  */
 import { readFileSync, rmSync } from 'node:fs'
@@ -19,20 +20,20 @@ const { values } = parseArgs({
     engine: { type: 'string', default: 'fast' },
   },
 })
-const MOST_BYTES = 8 * 1024 ** 3
+const MAX_BYTES = 8 * 1024 ** 3
 const LIMITS = [
-  ...['--limit-response-bytes', `${MOST_BYTES}`, '--limit-unsent-bytes', `${MOST_BYTES}`],
+  ...['--limit-response-bytes', `${MAX_BYTES}`, '--limit-unsent-bytes', `${MAX_BYTES}`],
   ...['--limit-trace-steps', `${4 * Number(values.steps)}`, '--limit-trace-ms', '600000'],
   ...['--limit-unsent-ms', '600000', '--limit-call-gas', '500000000'],
 ]
 const METRICS_EVERY_MS = 50
 const RSS_EVERY_MS = 20
-const REST_MS = 3_000
-/** Once in each step. */
+const IDLE_MS = 3_000
+/** Text that each step contains once. */
 const STEP = '"pc":'
 const THREAD = /^flashnode_thread_bytes\{thread="(pool_\d+)",memory="\w+"\} (\d\S*)$/gm
 
-/** Bytes by what takes them: heap and external memory of each thread of the pool and of the front, and the process. */
+/** Bytes of heap and external memory of the front and of each pool thread, and of the process. */
 type Memory = ReadonlyMap<string, number>
 type Traced = { readonly steps: number; readonly bytes: number; readonly seconds: number }
 
@@ -47,19 +48,19 @@ try {
   console.log(
     `| steps | answer MB | s | worker MB | front heap MB | front external MB | process MB |\n|${'---|'.repeat(7)}`,
   )
-  await new Promise((resolve) => setTimeout(resolve, REST_MS))
+  await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
   const rest = await memoryOf(server)
   for (let repeat = 0; repeat < Number(values.repeats); repeat++) {
     const { peak, traced } = await peakDuring(() => trace(iterations + repeat))
     const above = (part: RegExp) =>
       Math.max(...[...peak].map(([name, bytes]) => (part.test(name) ? bytes - rest.get(name)! : 0)))
     const { steps, bytes, seconds } = traced
-    const cells = [
+    const fields = [
       ...[steps.toLocaleString('en'), mega(bytes), seconds.toFixed(1)],
-      // One thread of the pool makes the answer.
+      // Only one thread of the pool makes the response.
       ...[/^pool_/, /^front heap/, /^front external/, /^process/].map(above).map(mega),
     ]
-    console.log(`| ${cells.join(' | ')} |`)
+    console.log(`| ${fields.join(' | ')} |`)
   }
 } finally {
   await server.stop()
@@ -70,7 +71,7 @@ function mega(bytes: number): string {
   return (bytes / 1e6).toFixed(1)
 }
 
-/** Each takes as many steps as any other. */
+/** Computes the iterations for this many steps, because each iteration takes equally many. */
 async function iterationsFor(steps: number): Promise<number> {
   const [few, more] = [await trace(100), await trace(200)]
   const perIteration = (more.steps - few.steps) / 100

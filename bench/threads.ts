@@ -1,10 +1,10 @@
-/** Processor time of a process by its threads, as the kernel counts it. */
+/** Processor time of a process's threads, as the kernel counts it. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Milliseconds of a tick of /proc. */
 const TICK_MS = 10
 
-/** Milliseconds so far, user and kernel, by what the threads are called: those that share a name as one. */
+/** User and system milliseconds by thread name; threads with the same name are added up. */
 export function threadTimes(pid: number): ReadonlyMap<string, number> {
   const times = new Map<string, number>()
   for (const task of readdirSync(`/proc/${pid}/task`)) {
@@ -18,7 +18,7 @@ export function threadTimes(pid: number): ReadonlyMap<string, number> {
   return times
 }
 
-/** One that ends meanwhile has none. */
+/** Returns undefined if the thread has ended meanwhile. */
 function statOf(pid: number, task: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/task/${task}/stat`, 'latin1')

@@ -1,4 +1,7 @@
-/** A trie of many slots written node by node from sorted hashes: memory for the hashes alone, nothing hashed twice. */
+/**
+ * Builds a trie of many slots node by node from sorted hashes. It needs memory for the hashes only,
+ * and hashes nothing twice.
+ */
 import { type Bytes, NO_BYTES } from '../engine/primitives/bytes.ts'
 import { EMPTY_HASH, keccak256 } from '../engine/primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../engine/primitives/rlp.ts'
@@ -8,12 +11,12 @@ import { encodeLeaf, encodeNode, rootHash } from '../engine/storage/trie/codec.t
 import { isSmall } from '../engine/storage/trie/inline.ts'
 import {
   isShort,
+  type NodePath,
   newBranch,
   newExtension,
   newLeaf,
   newNodeSlab,
   newOwner,
-  type Place,
   rlpOf,
   setChild,
   type TrieNode,
@@ -22,7 +25,7 @@ import {
 import { nodeKey, type TrieSpace } from '../engine/storage/trie/rows.ts'
 import { indexIn, sortedHashes } from './sorted-hashes.ts'
 
-/** The account whose slots they are. */
+/** The account that owns the slots. */
 export const ADDRESS: Bytes = new Uint8Array(20).fill(0xa1)
 export const ACCOUNT = { nonce: 1n, balance: 0n, codeHash: EMPTY_HASH }
 
@@ -31,7 +34,7 @@ export function slotOf(index: number): Bytes {
   new DataView(slot.buffer).setUint32(28, index)
   return slot
 }
-/** A number of some tokens: 9 bytes that look like any, as most slots have them. */
+/** Makes a pseudorandom token amount of 9 bytes, as most slots have. */
 export function wordOf(index: number, version: number): Bytes {
   const value = new Uint8Array(32)
   const view = new DataView(value.buffer)
@@ -41,15 +44,19 @@ export function wordOf(index: number, version: number): Bytes {
   return value
 }
 
-/** As the trie has it. */
+/** Encodes the value as the trie stores it. */
 export const wordRlp = (index: number, version: number): Bytes =>
   encodeRlp(wordOf(index, version).subarray(23))
 
-/** Bits of the hash beside the index in a sorted word. */
+/** Nibbles of the hash that a sorted word has beside the index. */
 const PREFIX_NIBBLES = 10
 const ROWS_IN_BATCH = 4_096
 
-/** Writes our rows by path and, into the account column, the same nodes by hash; returns the root. At most 2²⁴ leaves. */
+/**
+ * Writes flashnode's rows by path, and the same nodes by hash into the account column.
+ * @param leaves at most 2²⁴
+ * @returns the root
+ */
 export function buildTrie(database: Database, leaves: number): Bytes {
   const words = sortedHashes(leaves, (index) => keccak256(slotOf(index)))
   const prefix = keccak256(ADDRESS)
@@ -63,24 +70,24 @@ export function buildTrie(database: Database, leaves: number): Bytes {
     if (depth < PREFIX_NIBBLES) return (words[2 * at]! >>> (28 - 4 * (depth - 8))) & 15
     return nibbleAt(keyAt(at), depth)
   }
-  const write = (node: TrieNode, place: Place) => {
+  const write = (node: TrieNode, nodePath: NodePath) => {
     encodeNode(node)
     if (isShort(node)) throw new Error('a node of 30 bytes of path is never short')
     batch.put('accountTrie', keccak256(rlpOf(node)), rlpOf(node))
     if (batch.length >= ROWS_IN_BATCH) batch.commit()
-    // Its row is its parent's.
-    if (isSmall(node) && place.depth > 0) return node
-    batch.put('storageTrie', nodeKey(space, place), node.raw)
-    // It is written: only its hash is needed above.
+    // A small node is stored in its parent's row.
+    if (isSmall(node) && nodePath.depth > 0) return node
+    batch.put('storageTrie', nodeKey(space, nodePath), node.raw)
+    // The node is written, so its parents need only its hash.
     unlink(node)
     return node
   }
   const build = (from: number, to: number, depth: number): TrieNode => {
-    const place = { key: keyAt(from), depth }
+    const nodePath = { key: keyAt(from), depth }
     if (to - from === 1) {
       const value = wordRlp(indexAt(from), 0)
-      const raw = encodeLeaf(owner.slab, { key: place.key, value }, depth)
-      return write(newLeaf(owner, raw, { start: depth, storage: undefined }), place)
+      const raw = encodeLeaf(owner.slab, { key: nodePath.key, value }, depth)
+      return write(newLeaf(owner, raw, { start: depth, storage: undefined }), nodePath)
     }
     let end = depth
     while (nibble(from, end) === nibble(to - 1, end)) end++
@@ -92,12 +99,12 @@ export function buildTrie(database: Database, leaves: number): Bytes {
       setChild(branch, own, build(at, next, end + 1))
       at = next
     }
-    write(branch, { key: place.key, depth: end })
+    write(branch, { key: nodePath.key, depth: end })
     if (end === depth) return branch
     const path = Uint8Array.from({ length: end - depth }, (_, at) =>
-      nibbleAt(place.key, depth + at),
+      nibbleAt(nodePath.key, depth + at),
     )
-    return write(newExtension(owner, path, { child: branch, raw: NO_BYTES }), place)
+    return write(newExtension(owner, path, { child: branch, raw: NO_BYTES }), nodePath)
   }
   const root = rootHash(build(0, leaves, 0))
   const { nonce, balance, codeHash } = ACCOUNT

@@ -1,6 +1,7 @@
 /**
- * One side of the comparison of tries, in a thread of its own as the keeper has one: neither collects the other's garbage, which the
- * objects of a large cache make dear.
+ * One side of the comparison of tries, in a thread of its own like the persistence thread.
+ * Otherwise one side would collect the other's garbage, which is slow with the objects of a large
+ * cache.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { createMPT, type MerklePatriciaTrie } from '@ethereumjs/mpt'
@@ -19,23 +20,22 @@ export type SideData = {
   readonly side: 'flashnode' | 'mpt'
   readonly database: SharedDatabase
   readonly root: string
-  /** Of ours; the other one keeps as many nodes as have room in it. */
+  /** Cache size of flashnode's trie; the other one caches as many nodes as fit into it. */
   readonly cacheBytes: number
-  /** Of the other one: the hash function that it comes with, or ours. */
+  /** Hash function of the other trie: its own, or flashnode's. */
   readonly hash: PeerHash
 }
 export type PeerHash = 'shipped' | 'ours'
 export type Update = { readonly index: number; readonly version: number }
 export type Sample = {
   readonly ms: number
-  /** Of the thread: what RocksDB does in threads of its own is not in it. */
+  /** Processor time of the thread, without RocksDB's own threads. */
   readonly cpuMs: number
   readonly root: string
 }
 
-/** Of one commit, as a fold has it. */
+/** Rows of one commit, as in a persist pass. */
 const ROWS_IN_PIECE = 256
-/** Of a branch of 16 children. */
 const NODE_BYTES = 532
 
 function ours(trie: StateTrie, database: Database, updates: readonly Update[]): Sample {
@@ -45,7 +45,7 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
     after: wordOf(index, version),
   }))
   const change = { address: ADDRESS, before: ACCOUNT, after: ACCOUNT, slots, code: undefined }
-  // As the keeper gets it.
+  // The diff is encoded and decoded, as for the persistence thread.
   const diff = decodeDiff(encodeDiff([change]))
   const stop = startClock()
   const version = trie.fork(trie.base())
@@ -66,7 +66,7 @@ function ours(trie: StateTrie, database: Database, updates: readonly Update[]): 
   }
   batch.commit()
   trie.stored(version)
-  for (const _ of trie.keep(version, writes));
+  for (const _ of trie.cacheWritten(version, writes));
   return { ...stop(), root: bytesToHex(root) }
 }
 
@@ -81,7 +81,7 @@ async function theirs(trie: MerklePatriciaTrie, updates: readonly Update[]): Pro
   return { ...stop(), root: bytesToHex(trie.root()) }
 }
 
-/** Its nodes by hash in a column that has the options of ours. */
+/** Opens the other trie, whose nodes are stored by hash in a column with flashnode's options. */
 async function openTheirs(
   database: Database,
   { root, cacheBytes, hash }: Pick<SideData, 'root' | 'cacheBytes' | 'hash'>,

@@ -1,9 +1,12 @@
 /**
- * Random updates of a large trie, ours and `@ethereumjs/mpt` in one run over the same RocksDB with the same keys: A B A B, medians. Both
- * read the same 10,000 keys, hash to the same root and have the new nodes in the store; ours also writes what undoes them. Each has a
- * thread of its own with a young generation of 48 MB, the keeper's is smaller, and as much memory for nodes as `serve` gives them.
- * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5] [--warm-up 20] [--peer-hash shipped|ours] [--folder F]: a
- * trie built in F stays there for the next run. The package hashes in JavaScript, with what it comes with; or with our WebAssembly.
+ * Compares random updates of a large trie, flashnode's and `@ethereumjs/mpt`, over the same RocksDB
+ * with the same keys. They take turns, A B A B; results are medians.
+ * Both read the same 10,000 keys, get the same root and store the new nodes; flashnode also writes
+ * undo data. Each has a thread with a young generation of 48 MB (the persistence thread has less).
+ * Each has as much memory for nodes as `serve` gives.
+ * Usage: npm run bench:trie -- [--leaves 1000000] [--keys 10000] [--rounds 5] [--warm-up 20]
+ * [--peer-hash shipped|ours] [--folder F]. A trie in F stays there for the next run. The package
+ * hashes with its own JavaScript, or with flashnode's WebAssembly.
  */
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -39,11 +42,11 @@ const rounds = Number(values.rounds)
 const warmUp = Number(values['warm-up'])
 const hash = values['peer-hash']
 if (hash !== 'shipped' && hash !== 'ours') throw new Error('--peer-hash: shipped or ours')
-/** As `serve` shares out its 512 MB (`--db-cache`). */
+/** The caches have the shares that `serve` makes of its 512 MB (`--db-cache`). */
 const CACHE_BYTES = 2 ** 29
 const TRIE_CACHE_BYTES = CACHE_BYTES / 4
 
-/** Until RocksDB has nothing to compact: what the building leaves behind takes it a minute. */
+/** Waits until RocksDB has nothing to compact, which takes a minute after the trie is built. */
 async function settle(database: Database): Promise<void> {
   for (let quiet = 0; quiet < 10; await sleep(100))
     quiet = database.stats().runningCompactions === 0 ? quiet + 1 : 0
@@ -68,13 +71,13 @@ function startSide(data: SideData) {
 }
 
 const median = (list: readonly number[]) => list.toSorted((a, b) => a - b)[list.length >> 1]!
-/** Keys in a second, by the clock or by the time of the thread. */
+/** Keys a second, by the clock or by the thread's processor time. */
 const rate = (list: readonly Sample[], by: 'ms' | 'cpuMs') =>
   Math.round((1_000 * keys) / median(list.map((sample) => sample[by])))
 
 const folder = values.folder ?? mkdtempSync(join(tmpdir(), 'flashnode-trie-'))
 mkdirSync(folder, { recursive: true })
-/** Of each leaf, how often it was written: 2 bytes. */
+/** File with 2 bytes for each leaf: the number of its writes. */
 const versionsFile = join(folder, `versions-${leaves}`)
 const isBuilt = existsSync(versionsFile)
 try {
@@ -120,11 +123,11 @@ try {
   console.log(
     '| leaves | flashnode keys/s | @ethereumjs/mpt keys/s | ratio | flashnode /CPU-s | @ethereumjs/mpt /CPU-s | ratio |\n|---|---|---|---|---|---|---|',
   )
-  const cells = (['ms', 'cpuMs'] as const).map((by) => {
+  const fields = (['ms', 'cpuMs'] as const).map((by) => {
     const [a, b] = samples.map((list) => rate(list, by))
     return `${a!.toLocaleString('en')} | ${b!.toLocaleString('en')} | ${(a! / b!).toFixed(1)}`
   })
-  console.log(`| ${leaves.toLocaleString('en')} | ${cells.join(' | ')} |`)
+  console.log(`| ${leaves.toLocaleString('en')} | ${fields.join(' | ')} |`)
 } finally {
   if (values.folder === undefined) rmSync(folder, { recursive: true })
 }

@@ -1,6 +1,6 @@
 /**
- * What a read and a write cost of the memory in which other threads read the txpool, in nanoseconds of this thread, beside the txpool's own
- * answers; and what that memory takes.
+ * Measures reads and writes of the memory in which other threads read the txpool. It prints
+ * nanoseconds beside the txpool's own responses, and the size of this memory.
  * Usage: npm run bench:waiting -- [--senders 10000] [--rounds 5]
  */
 import { parseArgs } from 'node:util'
@@ -21,7 +21,10 @@ const { values } = parseArgs({
 const senders = Number(values.senders)
 const rounds = Number(values.rounds)
 
-/** Real bytes of one, with hashes and addresses of its own for each: signing them all would take longer than all the rest. */
+/**
+ * A signed transaction whose hash and sender are replaced for each copy, because signing all would
+ * take too long.
+ */
 const pattern = transfer(0, 0)
 const transactions = Array.from({ length: senders }, (_, n) => {
   const from = new Uint8Array(20)
@@ -32,22 +35,22 @@ const transactions = Array.from({ length: senders }, (_, n) => {
 })
 const absent = transactions.map(({ hash }) => hash.map((byte) => byte ^ 0xff))
 
-/** Nanoseconds of each of `count` calls. */
+/** Returns nanoseconds of processor time for each of `count` calls. */
 function timed(count: number, run: (n: number) => void): number {
   const before = process.cpuUsage()
   for (let n = 0; n < count; n++) run(n)
   const { user, system } = process.cpuUsage(before)
   return (1_000 * (user + system)) / count
 }
-const reads = (asked: WaitingReader) => ({
-  nextNonce: timed(senders, (n) => void asked.nextNonce(transactions[n]!.from, 0n)),
-  expected: timed(senders, (n) => void asked.isExpected(transactions[n]!.hash)),
-  absent: timed(senders, (n) => void asked.isExpected(absent[n]!)),
+const reads = (request: WaitingReader) => ({
+  nextNonce: timed(senders, (n) => void request.nextNonce(transactions[n]!.from, 0n)),
+  expected: timed(senders, (n) => void request.isExpected(transactions[n]!.hash)),
+  absent: timed(senders, (n) => void request.isExpected(absent[n]!)),
 })
 const options: TxpoolOptions = { journal: { append() {}, rewrite() {} }, now: () => 0 }
 
 const table: Record<string, Record<string, number>> = {}
-const note = (row: string, of: Record<string, number>) => {
+const record = (row: string, of: Record<string, number>) => {
   table[row] ??= {}
   for (const [name, ns] of Object.entries(of))
     table[row][name] = Math.min(table[row][name] ?? Number.POSITIVE_INFINITY, Math.round(ns))
@@ -59,19 +62,19 @@ for (let round = 0; round < rounds; round++) {
     newEntry(one, { cost: 0n, isGasless: false, arrival, addedAtMs: 0 }),
   )
   const write = (has: boolean) => (n: number) => {
-    writer.kept(entries[n]!, has)
+    writer.retained(entries[n]!, has)
     writer.open(entries[n]!, has)
     writer.flush()
   }
-  note('writes', { coming: timed(senders, write(true)), going: timed(senders, write(false)) })
+  record('writes', { coming: timed(senders, write(true)), going: timed(senders, write(false)) })
   const shared = new SharedTxpool(options, writer)
   const own = new Txpool(options)
-  note('include', {
+  record('include', {
     shared: timed(senders, (n) => shared.include(transactions[n]!, 1)),
     alone: timed(senders, (n) => own.include(transactions[n]!, 1)),
   })
-  note('reads of another thread', reads(openWaitingReader(memory)))
-  note('reads of the txpool', reads(own))
+  record('reads of another thread', reads(openWaitingReader(memory)))
+  record('reads of the txpool', reads(own))
 }
 console.table(table)
 const memory = createWaitingMemory()

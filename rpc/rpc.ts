@@ -1,37 +1,16 @@
-/** Puts the JSON-RPC side together: what main hands in, and what the sockets and the metrics get. */
-import { readNewest } from '../engine/chain/newest.ts'
+/**
+ * Builds the JSON-RPC side of a front thread from its parts; the sockets and metrics use the
+ * result.
+ */
 import type { ChainReader, Endpoint } from '../engine/chain/types.ts'
+import { readNewest } from '../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../engine/chainspec/types.ts'
 import type { Engine } from '../engine/evm/engine.ts'
-import type { BodyRunnerOptions } from './dispatch/body-runner.ts'
-import type { CacheStats } from './dispatch/cache.ts'
-import type { LegacyStats } from './dispatch/call.ts'
-import { createAnswerer } from './dispatch/dispatch.ts'
-import { type RoundStats, Rounds } from './dispatch/rounds.ts'
-import { shareViews } from './dispatch/shared-views.ts'
-import { type SlowCallOptions, SlowCalls } from './dispatch/slow-calls.ts'
-import { createCanonicalFeed } from './events/canonical.ts'
-import { createFilters, type Filters, type OwnFilters } from './events/filters.ts'
-import { createFlashblockFeed, type FlashblockFeed } from './events/flashblock-feed.ts'
-import { createReceiptHold, type HoldStats } from './events/hold.ts'
-import { createPlaceWaits, type PlaceWaitStats } from './events/min-flashblock.ts'
-import { createReceiptWaits } from './events/receipt-waits.ts'
-import { createShownReceipts, type ShownStats } from './events/shown.ts'
-import type { ShownNotes } from './events/shown-notes.ts'
-import { createSubscriptions } from './events/subscriptions.ts'
-import { type KeptTexts, keepTexts } from './json/kept-texts.ts'
-import { inTurn } from './legacy/in-turn.ts'
-import { createLegacy } from './legacy/legacy.ts'
-import { createUpstream } from './legacy/upstream.ts'
-import type { Limiter } from './limiter/limiter.ts'
-import type { LimitBy } from './limiter/points.ts'
-import type { Methods } from './method/method.ts'
-import { priceBy, priceList } from './method/price.ts'
-import type { Budgets, FrontServices } from './method/services.ts'
-import { openOwnCaps } from './seam/caps.ts'
-import type { Answerer } from './seam/exchange.ts'
-import type { Executor } from './seam/executor.ts'
-import type { Limits } from './seam/limits.ts'
+import type { Bytes } from '../engine/primitives/bytes.ts'
+import { openLocalConcurrencyLimit } from './core/concurrency-limit.ts'
+import type { Responder } from './core/exchange.ts'
+import type { Executor } from './core/executor.ts'
+import type { Limits } from './core/limits.ts'
 import type {
   AccountService,
   Forward,
@@ -39,62 +18,93 @@ import type {
   PromiseService,
   StateMode,
   TransactionService,
-} from './seam/ports.ts'
-import type { Provenance } from './seam/provenance.ts'
-import type { OpenCaps } from './seam/shared-caps.ts'
-import { createTurns } from './seam/turns.ts'
+} from './core/ports.ts'
+import type { BodyRunnerOptions } from './dispatch/body-runner.ts'
+import type { CacheStats } from './dispatch/cache.ts'
+import type { ForwardingStats } from './dispatch/call.ts'
+import { createResponder } from './dispatch/dispatch.ts'
+import type { Provenance } from './dispatch/provenance.ts'
+import { type RoundStats, Rounds } from './dispatch/rounds.ts'
+import { shareViews } from './dispatch/shared-views.ts'
+import { type SlowCallOptions, SlowCalls } from './dispatch/slow-calls.ts'
+import { createCanonicalFeed } from './events/canonical.ts'
+import { createFilters, type Filters, type OwnFilters } from './events/filters.ts'
+import { createFlashblockFeed, type FlashblockFeed } from './events/flashblock-feed.ts'
+import { createFlashblockWaits, type FlashblockWaitStats } from './events/min-flashblock.ts'
+import { createReceiptHold, type HoldStats } from './events/receipt-hold.ts'
+import { createReceiptWaits } from './events/receipt-waits.ts'
+import type { SeenAccounts } from './events/seen-accounts.ts'
+import { createSeenReceipts, type SeenStats } from './events/seen-receipts.ts'
+import { createSubscriptions } from './events/subscriptions.ts'
+import { inTurn } from './forwarding/in-turn.ts'
+import { createForwarding } from './forwarding/older-chain.ts'
+import { createUpstream } from './forwarding/upstream.ts'
+import { createTextCache, type TextCache } from './json/text-cache.ts'
+import type { Limiter } from './limiter/limiter.ts'
+import type { LimitBy } from './limiter/points.ts'
+import type { OpenConcurrencyLimit } from './limiter/shared-concurrency-limits.ts'
+import type { Methods } from './method/method.ts'
+import { priceBy, priceList } from './method/price.ts'
+import type { Budgets, FrontServices } from './method/services.ts'
+import { createTurns } from './method/turns.ts'
 
 export type RpcOptions = Pick<BodyRunnerOptions, 'onBug' | 'onCall'> &
   Pick<FrontServices, 'onPublish' | 'syncing' | 'now' | 'clientVersion'> & {
-    /** Also of what clients are not shown yet; left out: there is no such thing. */
+    /**
+     * Listeners that also run for snapshots that clients see later; left out without a flashblock
+     * lag.
+     */
     readonly onArrival?: FrontServices['onPublish'] | undefined
     readonly reader: ChainReader
     readonly transactions: TransactionService
     readonly promises: PromiseService
     readonly accounts: AccountService
     readonly executor: Executor
-    /** undefined: the node has all state. */
+    /** undefined when the node has all state. */
     readonly lazy?: LazyState | undefined
-    /** The nodes that this one follows. */
+    /** Nodes that this node follows. */
     readonly forward?: Forward | undefined
-    /** What its state is worth; undefined: nothing is said of it. */
+    /** Trust in the state; undefined leaves it out. */
     readonly mode?: StateMode | undefined
-    readonly limiter: Pick<Limiter, 'charge' | 'held' | 'standing'>
+    readonly limiter: Pick<Limiter, 'charge' | 'throttled' | 'standing'>
     readonly limitBy: LimitBy
-    /** undefined: nobody is told of calls that are slow. */
+    /** undefined disables the report of slow calls. */
     readonly slowCalls?: SlowCallOptions | undefined
-    /** undefined: nobody asks where answers come from. */
+    /** undefined when nobody needs the sources of responses. */
     readonly provenance?: Provenance | undefined
     readonly chain: ChainSpec
     readonly engine: Engine
     readonly limits: Limits
-    /** What clients may hold; left out: this front counts it alone. */
-    readonly caps?: OpenCaps | undefined
-    /** Of each endpoint (methods/index.ts: methodsOf). */
+    /** Concurrency limits shared by several fronts; left out when this front counts alone. */
+    readonly concurrencyLimits?: OpenConcurrencyLimit | undefined
+    /** Methods by endpoint (methods/index.ts: methodsOf). */
     readonly methods: Readonly<Record<Endpoint, Methods>>
-    /** What clients were shown; left out: this front knows it alone. */
-    readonly shownNotes?: ShownNotes | undefined
-    /** Of filters that other threads have as well; left out: this one has all. */
+    /**
+     * Accounts in receipts that clients have seen, shared by several fronts; left out when this
+     * front is alone.
+     */
+    readonly seenAccounts?: SeenAccounts | undefined
+    /** Filters shared with other threads; left out when this front has all filters. */
     readonly filterHome?: FilterHome | undefined
-    /** 0: receipts are never held. */
+    /** 0 disables the receipt hold. */
     readonly receiptHoldMs: number
-    /** Of the node that has the chain before this one's first block. */
-    readonly legacyUrl?: string | undefined
+    /** URL of the node that has the chain before this node's first block. */
+    readonly forwardingUrl?: string | undefined
   }
 
-/** Filters of several threads: each knows by an id who has it. */
+/** Filters of several threads; a filter's id names its thread. */
 export type FilterHome = {
-  /** Of the ids of this thread's. */
+  /** Prefix of this thread's filter ids. */
   readonly idPrefix: string
-  /** All of them, as this thread asks for them. */
+  /** Adapts this thread's filters to all threads' filters. */
   readonly all: (own: OwnFilters) => Filters
 }
 
 export type Rpc = {
-  /** Of this thread. */
+  /** Filters of this thread. */
   readonly filters: OwnFilters
-  readonly answer: Answerer
-  /** What subscribers of flashblocks are told. */
+  readonly respond: Responder
+  /** Events for subscribers of flashblocks. */
   readonly flashblocks: FlashblockFeed
   readonly stats: () => RpcStats
 }
@@ -102,73 +112,74 @@ export type RpcStats = {
   readonly filters: number
   readonly filterBytes: number
   readonly subscriptions: number
-  /** Clients that read too slowly for theirs. */
+  /** Subscribers that read too slowly. */
   readonly subscribersSlow: number
   readonly receiptWaits: number
   readonly syncSends: number
   readonly hold: HoldStats
-  readonly shown: ShownStats
-  readonly places: PlaceWaitStats
-  readonly legacy: LegacyStats | undefined
-  readonly upstream: LegacyStats | undefined
-  /** undefined: the node has all state. */
+  readonly seen: SeenStats
+  readonly flashblockWaits: FlashblockWaitStats
+  readonly forwarding: ForwardingStats | undefined
+  readonly upstream: ForwardingStats | undefined
+  /** undefined when the node has all state. */
   readonly rounds: RoundStats | undefined
   readonly cache: CacheStats
-  readonly texts: KeptTexts['stats']
+  readonly texts: TextCache['stats']
 }
 
-/** `reader` must be able to lease: the writer has published its first record. */
+/**
+ * Builds the JSON-RPC side. The writer must have published its first snapshot, because `reader`
+ * must be able to lease.
+ */
 export function createRpc(options: RpcOptions): Rpc {
-  const { transactions, methods, limits, onPublish, now, syncing, caps = openOwnCaps } = options
-  const { onArrival = onPublish, shownNotes: notes, filterHome } = options
+  const { transactions, methods, limits, onPublish, now, syncing } = options
+  const { onArrival = onPublish, concurrencyLimits = openLocalConcurrencyLimit } = options
+  const { lazy, seenAccounts, filterHome } = options
   const reader = shareViews(options.reader, onPublish)
-  const canonical = createCanonicalFeed({ reader, onPublish })
   const waits = createReceiptWaits({ reader, onPublish, now, onDeparted: transactions.onDeparted })
-  const shown = createShownReceipts({ reader, onPublish, limits, caps, notes, now })
-  const places = createPlaceWaits({ reader, onArrival, limits, caps, now })
-  const { idPrefix } = filterHome ?? {}
-  const filters = createFilters({ canonical, transactions, limits, caps, idPrefix, now })
-  const feedOf = (endpoint: Endpoint) =>
-    createFlashblockFeed({ reader, endpoint, onPublish, limits, now })
-  const feeds = { standard: feedOf('standard'), flashblocks: feedOf('flashblocks') }
-  const around = { canonical, transactions, onPublish, syncing, limits }
-  const subscriptions = createSubscriptions({ ...around, flashblocks: feeds })
-  const syncSends = caps('syncSends', {
+  const bounded = { limits, concurrencyLimits, now }
+  const seen = createSeenReceipts({ reader, onPublish, seenAccounts, ...bounded })
+  const flashblockWaits = createFlashblockWaits({ reader, onArrival, ...bounded })
+  const { filters, feeds, subscriptions } = openEvents(reader, { ...options, concurrencyLimits })
+  const syncSends = concurrencyLimits('syncSends', {
     perClient: limits.syncSendsPerClient,
     total: limits.syncSendsTotal,
   })
-  const hold = createReceiptHold({
-    ...{ transactions, waits, limits, caps },
-    isVisible: (hash) =>
-      readNewest(reader, 'flashblocks', (view) => view.findTransaction(hash) !== undefined),
-    holdMs: options.receiptHoldMs,
-  })
-  const texts = keepTexts(limits.keptTextBytes)
+  const isVisible = (hash: Bytes) =>
+    readNewest(reader, 'flashblocks', (view) => view.findTransaction(hash) !== undefined)
+  const holdMs = options.receiptHoldMs
+  const hold = createReceiptHold({ ...bounded, transactions, waits, isVisible, holdMs })
+  const texts = createTextCache(limits.keptTextBytes)
   const services: FrontServices = {
-    ...{ reader, texts, transactions },
+    reader,
+    texts,
+    transactions,
     promises: options.promises,
     accounts: options.accounts,
-    ...{ lazy: options.lazy, forward: options.forward, mode: options.mode },
+    lazy: options.lazy,
+    forward: options.forward,
+    mode: options.mode,
     filters: filterHome?.all(filters) ?? filters,
     subscriptions,
     waits,
-    shown,
+    seen,
     syncSends,
     turns: createTurns(),
     methods,
     modules: { standard: modulesOf(methods.standard), flashblocks: modulesOf(methods.flashblocks) },
-    ...{ clientVersion: options.clientVersion, budgets: budgetsOf(options) },
+    clientVersion: options.clientVersion,
+    budgets: budgetsOf(options),
     onPublish,
     syncing,
     now,
   }
-  const { lazy } = options
-  const { legacy, upstream, elsewhere } = otherNodes({ ...options, caps })
+  const { forwarding, upstream, elsewhere } = otherNodes({ ...options, concurrencyLimits })
   const rounds = new Rounds({ lazy, limits, now })
-  const holding = { hold, shown, places, ...accounting(options) }
-  const answer = createAnswerer({ ...options, ...holding, services, rounds, legacy: elsewhere })
+  const parts = { hold, seen, flashblockWaits, services, rounds, ...accounting(options) }
+  const respond = createResponder({ ...options, ...parts, forwarding: elsewhere })
   return {
-    ...{ answer, filters },
+    respond,
+    filters,
     flashblocks: feeds.flashblocks,
     stats: () => ({
       filters: filters.size,
@@ -176,19 +187,38 @@ export function createRpc(options: RpcOptions): Rpc {
       subscriptions: subscriptions.size,
       subscribersSlow: subscriptions.slow,
       receiptWaits: waits.size,
-      syncSends: syncSends.here,
+      syncSends: syncSends.ownCount,
       hold: hold.stats,
-      shown: shown.stats,
-      places: places.stats,
-      legacy: legacy?.stats,
+      seen: seen.stats,
+      flashblockWaits: flashblockWaits.stats,
+      forwarding: forwarding?.stats,
       upstream: upstream?.stats,
       rounds: lazy && rounds.stats,
-      ...{ cache: answer.cache.stats, texts: texts.stats },
+      cache: respond.cache.stats,
+      texts: texts.stats,
     }),
   }
 }
 
-/** What calls cost, and who hears of those that took long. */
+/** Opens filters, flashblock feeds and subscriptions. */
+function openEvents(
+  reader: ChainReader,
+  options: RpcOptions & { readonly concurrencyLimits: OpenConcurrencyLimit },
+) {
+  const { transactions, onPublish, limits, now, syncing, filterHome, concurrencyLimits } = options
+  const canonical = createCanonicalFeed({ reader, onPublish })
+  const { idPrefix } = filterHome ?? {}
+  const bounded = { limits, concurrencyLimits, now }
+  const filters = createFilters({ canonical, transactions, idPrefix, ...bounded })
+  const feedOf = (endpoint: Endpoint) =>
+    createFlashblockFeed({ reader, endpoint, onPublish, limits, now })
+  const feeds = { standard: feedOf('standard'), flashblocks: feedOf('flashblocks') }
+  const around = { canonical, transactions, onPublish, syncing, limits }
+  const subscriptions = createSubscriptions({ ...around, flashblocks: feeds })
+  return { filters, feeds, subscriptions }
+}
+
+/** Creates the prices of calls and the report of slow ones. */
 function accounting({ limitBy, slowCalls, limits, now }: RpcOptions) {
   const price = priceBy(limitBy)
   return { price, slow: slowCalls && new SlowCalls({ ...slowCalls, price, limits, now }) }
@@ -206,20 +236,27 @@ function budgetsOf({ limiter, limitBy, methods, limits }: RpcOptions): Budgets {
   }
 }
 
-/** Who answers for what is older than this node. */
-function otherNodes(options: RpcOptions & { readonly caps: OpenCaps }) {
-  const { legacyUrl, lazy, forward, chain, provenance } = options
-  const { limits, caps, now } = options
+/** Creates the forwarding to nodes that have older history. */
+function otherNodes(options: RpcOptions & { readonly concurrencyLimits: OpenConcurrencyLimit }) {
+  const { forwardingUrl, lazy, forward, chain, provenance } = options
+  const { limits, concurrencyLimits, now } = options
   const isOlderThere = lazy !== undefined && forward !== undefined
   const upstream = isOlderThere
-    ? createUpstream({ forward, limits, caps, provenance, now })
+    ? createUpstream({ forward, limits, concurrencyLimits, provenance, now })
     : undefined
-  const legacy =
-    legacyUrl === undefined
+  const forwarding =
+    forwardingUrl === undefined
       ? undefined
-      : createLegacy({ url: legacyUrl, cutoff: chain.genesisNumber, limits, caps, provenance, now })
-  const elsewhere = legacy && upstream ? inTurn(legacy, upstream) : (legacy ?? upstream)
-  return { legacy, upstream, elsewhere }
+      : createForwarding({
+          url: forwardingUrl,
+          cutoff: chain.genesisNumber,
+          limits,
+          concurrencyLimits,
+          provenance,
+          now,
+        })
+  const elsewhere = forwarding && upstream ? inTurn(forwarding, upstream) : (forwarding ?? upstream)
+  return { forwarding, upstream, elsewhere }
 }
 
 function modulesOf(methods: Methods): Readonly<Record<string, string>> {

@@ -1,11 +1,11 @@
-/** Does what a command line asks for: prints a text, runs a command, or says what is wrong with it. */
+/** Runs what the command line requests: prints a text, runs a command, or reports the mistake. */
 import { COMMANDS } from './commands/index.ts'
 import { ConfigError } from './config/command.ts'
 import { type Invocation, readInvocation } from './config/config.ts'
 import type { Environment } from './config/layers.ts'
 import { lastWords } from './observe/reporter.ts'
 
-/** Resolves when the command is done, or runs by itself: a node does until it is told to stop. */
+/** Resolves when the command is done, or when its node runs by itself. */
 export async function doCommandLine(
   argv: readonly string[],
   environment: Environment,

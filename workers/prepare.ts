@@ -1,12 +1,13 @@
 /**
- * Starts a node and stops it when it is ready, so that Node's compile cache has all that a start loads: npm runs it when it has installed
- * the packages, and the first start takes no longer than the second (docs/adr/0026). Where this goes wrong, that start compiles for itself.
+ * Starts a node and stops it when it is ready, which fills Node's compile cache.
+ * npm runs this file after installing, so the first start is as fast as the second (docs/adr/0026).
+ * If it fails, the first start compiles by itself.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
-/** A machine that needs longer has other worries. */
+/** The script gives up after this time; the first start then compiles by itself. */
 const LIMIT_MS = 60_000
 
 const node = spawn(
@@ -23,6 +24,5 @@ node.stdout.setEncoding('utf8').on('data', (text: string) => {
 })
 node.once('exit', () => {
   clearTimeout(limit)
-  if (!isReady())
-    process.stdout.write('nothing is compiled ahead: the first start will take longer\n')
+  if (!isReady()) process.stdout.write('the compile cache is empty: the first start takes longer\n')
 })

@@ -1,29 +1,30 @@
-/** Requests from several addresses over kept connections, one at a time on each, in a process of its own: HAProxy keeps each address at one node. */
+/**
+ * Load in a process of its own: requests from several addresses over persistent connections, one at
+ * a time on each. HAProxy sends each address to one node.
+ */
 import { connect, type Socket } from 'node:net'
 
 export type LoadOptions = {
   readonly port: number
   readonly path: string
-  /** Of a request, with `#` in place of eight digits that are never the same. */
+  /** Body of a request; `#` is replaced by eight digits that are unique. */
   readonly body: string
   readonly addresses: number
-  /** Of each address. */
   readonly connections: number
   readonly seconds: number
 }
-/** What it says to its parent at its end. */
+/** The result, which goes to the parent process at the end. */
 export type Loaded = {
-  readonly answers: number
+  readonly responses: number
   readonly seconds: number
   readonly faults: number
-  /** The first of them. */
   readonly fault: string
 }
 
 const options = JSON.parse(process.argv[2]!) as LoadOptions
 const { port, path, body, addresses, connections, seconds } = options
 let next = Math.floor(Math.random() * 0x7000_0000)
-let answers = 0
+let responses = 0
 let faults = 0
 let fault = ''
 let isOver = false
@@ -43,7 +44,7 @@ function run(localAddress: string): Socket {
     if (head < 0) return
     const length = /content-length: (\d+)/i.exec(text.slice(0, head))
     if (length === null || text.length < head + 4 + Number(length[1])) return
-    if (text.startsWith('HTTP/1.1 200') && text.includes('"result"', head)) answers++
+    if (text.startsWith('HTTP/1.1 200') && text.includes('"result"', head)) responses++
     else {
       faults++
       fault ||= text
@@ -64,7 +65,12 @@ const sockets = Array.from({ length: addresses * connections }, (_, at) =>
 const started = performance.now()
 setTimeout(() => {
   isOver = true
-  const loaded: Loaded = { answers, seconds: (performance.now() - started) / 1_000, faults, fault }
+  const loaded: Loaded = {
+    responses,
+    seconds: (performance.now() - started) / 1_000,
+    faults,
+    fault,
+  }
   for (const socket of sockets) socket.destroy()
   console.log(JSON.stringify(loaded))
 }, seconds * 1_000)

@@ -1,41 +1,43 @@
-/** How full each part of an installation is at a rate of requests, and at which rate it is full: arithmetic, and one queue. */
+/**
+ * Computes the utilisation of each part of an installation, and the request rate at which it is
+ * full.
+ */
 import { type Costs, REQUEST_MICROS, type RequestClass } from './costs.ts'
 
 export type Installation = {
   readonly requestsPerSecond: number
   readonly replicas: number
   readonly flashblocksPerSecond: number
-  /** Of each replica. */
   readonly cores: number
   readonly frontThreads: number
   readonly balancers: number
   readonly balancerCores: number
   /** Bits a second of the network of the node whose feed the replicas read. */
   readonly networkBits: number
-  /** `redis`: each request is a question to it; `memory`: none is. */
+  /** With `redis`, each request is charged there; with `memory`, none is. */
   readonly limitStore: 'redis' | 'memory'
 }
 
 export type Part = {
   readonly name: string
-  /** Both in the same unit. */
+  /** Both values have the same unit. */
   readonly used: number
   readonly there: number
   readonly unit: string
-  /** Requests a second at which it is full; Infinity: it does not depend on them. */
+  /** Requests a second at which the part is full; Infinity if requests do not use it. */
   readonly fullAt: number
 }
 
 type Mix = Readonly<Record<RequestClass, number>>
 
-/** µs of a node for a request of the mix. */
+/** µs of a node for an average request of the mix. */
 export const meanMicros = (mix: Mix): number =>
   Object.entries(mix).reduce(
     (sum, [name, share]) => sum + share * REQUEST_MICROS[name as RequestClass].value,
     0,
   )
 
-/** Cores of a replica that has nothing to do but follow. */
+/** Cores that a replica needs for following alone. */
 export const followingCores = (at: Installation, costs: Costs): number =>
   (at.flashblocksPerSecond * costs.executedFlashblockMs) / 1_000
 
@@ -43,35 +45,52 @@ export const followingCores = (at: Installation, costs: Costs): number =>
 export const readerBits = (at: Installation, costs: Costs): number =>
   8 * at.flashblocksPerSecond * costs.frameBytes
 
-/** The fullest first. */
 export function partsOf(at: Installation, costs: Costs, mix: Mix): readonly Part[] {
   const { replicas } = at
   const chargeMicros = at.limitStore === 'redis' ? costs.redisChargeMicros : 0
-  const tellMicros = costs.redisAppendMicros + replicas * costs.redisReadMicros
+  const shareMicros = costs.redisAppendMicros + replicas * costs.redisReadMicros
   return [
     {
-      ...{ name: 'cores of the replicas', unit: 'cores', there: replicas * at.cores },
-      ...{ fixed: replicas * followingCores(at, costs), micros: meanMicros(mix) },
+      name: 'cores of the replicas',
+      unit: 'cores',
+      there: replicas * at.cores,
+      fixed: replicas * followingCores(at, costs),
+      micros: meanMicros(mix),
     },
     {
-      ...{ name: 'front threads', unit: 'threads', there: replicas * at.frontThreads },
-      ...{ fixed: 0, micros: costs.frontMicros },
+      name: 'front threads',
+      unit: 'threads',
+      there: replicas * at.frontThreads,
+      fixed: 0,
+      micros: costs.frontMicros,
     },
     {
-      ...{ name: 'cores of HAProxy', unit: 'cores', there: at.balancers * at.balancerCores },
-      ...{ fixed: 0, micros: costs.balancerMicros },
+      name: 'cores of HAProxy',
+      unit: 'cores',
+      there: at.balancers * at.balancerCores,
+      fixed: 0,
+      micros: costs.balancerMicros,
     },
     {
-      ...{ name: 'the thread of Redis', unit: 'threads', there: 1 },
-      ...{ fixed: 0, micros: chargeMicros + mix.send * tellMicros },
+      name: 'the thread of Redis',
+      unit: 'threads',
+      there: 1,
+      fixed: 0,
+      micros: chargeMicros + mix.send * shareMicros,
     },
     {
-      ...{ name: 'network of a feed', unit: 'Mbit/s', there: at.networkBits / 1e6 },
-      ...{ fixed: (replicas * readerBits(at, costs)) / 1e6, micros: 0 },
+      name: 'network of a feed',
+      unit: 'Mbit/s',
+      there: at.networkBits / 1e6,
+      fixed: (replicas * readerBits(at, costs)) / 1e6,
+      micros: 0,
     },
   ]
     .map(({ name, unit, there, fixed, micros }) => ({
-      ...{ name, unit, there, used: fixed + (at.requestsPerSecond * micros) / 1e6 },
+      name,
+      unit,
+      there,
+      used: fixed + (at.requestsPerSecond * micros) / 1e6,
       fullAt:
         micros === 0 ? Number.POSITIVE_INFINITY : Math.max(0, ((there - fixed) * 1e6) / micros),
     }))
@@ -79,8 +98,10 @@ export function partsOf(at: Installation, costs: Costs, mix: Mix): readonly Part
 }
 
 /**
- * Time that a request waits for one of `servers`, which take `serviceMs` each, in ms: requests at random times, service times of exponential
- * distribution (M/M/c, Erlang's C). Infinity: more comes than they do.
+ * Computes how long a request waits for one of `servers`, in ms. The model is M/M/c (Erlang's C):
+ * random arrivals and exponential service times.
+ * @param serviceMs mean service time
+ * @returns Infinity if requests arrive faster than they are served
  */
 export function waits(
   perSecond: number,
@@ -89,7 +110,7 @@ export function waits(
 ): { readonly meanMs: number; readonly p95Ms: number } {
   const load = (perSecond * serviceMs) / 1_000
   if (load >= servers) return { meanMs: Number.POSITIVE_INFINITY, p95Ms: Number.POSITIVE_INFINITY }
-  // Erlang's B by its recursion, which has no factorials to overflow.
+  // Erlang's B by recursion, which avoids factorials that overflow.
   let blocked = 1
   for (let n = 1; n <= servers; n++) blocked = (load * blocked) / (n + load * blocked)
   const waiting = blocked / (1 - (load / servers) * (1 - blocked))

@@ -1,4 +1,4 @@
-/** A chain and three replicas of it behind HAProxy, one of them late, as `bench/consistency.ts` asks them. */
+/** A chain and three replicas behind HAProxy, one of them late, for `bench/consistency.ts`. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type WebSocket, WebSocketServer, WebSocket as WsClient } from 'ws'
@@ -8,21 +8,21 @@ import { type Leader, temporary, until } from '../../test/outside/follow/nodes.t
 import { type Balancer, HAPROXY_FILE, startBalancer } from '../../test/outside/scale/balancer.ts'
 import { type Replica, startReplica } from '../../test/outside/scale/proxy.ts'
 
-export type Place = { readonly number: number; readonly index: number }
-export const isBefore = (a: Place, b: Place): boolean =>
+export type FlashblockPosition = { readonly number: number; readonly index: number }
+export const isBefore = (a: FlashblockPosition, b: FlashblockPosition): boolean =>
   a.number < b.number || (a.number === b.number && a.index < b.index)
 
 export const feedOf = (url: string): string => `${url.replace('http', 'ws')}/feed`
 
-/** Flashblocks as the chain sends them. */
+/** Tracks the flashblocks that the chain sends. */
 export interface Newest {
-  /** Milliseconds since one newer than this was sent; 0: there is none. */
-  ageOf(place: Place): number
+  /** Milliseconds since the chain sent a newer flashblock; 0 if there is none. */
+  ageOf(position: FlashblockPosition): number
   close(): void
 }
 
 export function followNewest(url: string): Newest {
-  const seen: { readonly place: Place; readonly atMs: number }[] = []
+  const seen: { readonly position: FlashblockPosition; readonly atMs: number }[] = []
   const socket = new WsClient(url)
   let number = 0
   socket.on('message', (data: Buffer) => {
@@ -30,12 +30,12 @@ export function followNewest(url: string): Newest {
     if (!('message' in decoded) || decoded.message.type === 'end') return
     const { base, index } = decoded.message
     if (base !== undefined) number = Number(base.blockNumber)
-    seen.push({ place: { number, index: Number(index) }, atMs: performance.now() })
+    seen.push({ position: { number, index: Number(index) }, atMs: performance.now() })
   })
   return {
-    ageOf(place) {
+    ageOf(position) {
       let after: number | undefined
-      for (let at = seen.length - 1; at >= 0 && isBefore(place, seen[at]!.place); at--)
+      for (let at = seen.length - 1; at >= 0 && isBefore(position, seen[at]!.position); at--)
         after = seen[at]!.atMs
       return after === undefined ? 0 : performance.now() - after
     },
@@ -43,15 +43,15 @@ export function followNewest(url: string): Newest {
   }
 }
 
-/** The same feed, each message later by a random time, in its order. */
-export async function lateFeed(url: string, [least, most]: readonly [number, number]) {
+/** Relays a feed in order with a random delay of each message. */
+export async function lateFeed(url: string, [min, max]: readonly [number, number]) {
   const port = await freePort()
   const server = new WebSocketServer({ port, host: '127.0.0.1', perMessageDeflate: false })
   server.on('connection', (reader: WebSocket, request) => {
     const source = new WsClient(`${url}${new URL(request.url ?? '/', 'ws://x').search}`)
     let last = 0
     source.on('message', (data: Buffer, isBinary: boolean) => {
-      last = Math.max(last, performance.now() + least + Math.random() * (most - least))
+      last = Math.max(last, performance.now() + min + Math.random() * (max - min))
       setTimeout(() => reader.send(data, { binary: isBinary }), last - performance.now())
     })
     reader.on('close', () => source.terminate())
@@ -73,17 +73,17 @@ export async function startReplicas(
   )
 }
 
-/** What keeps a client at its node. */
+/** How the load balancer binds a client to its node. */
 export type Sticking = 'nothing' | 'cookie' | 'table'
 
-/** @param sticking what of the file that operators get is left, or put in its place */
+/** @param sticking how the operators' file is changed for binding clients */
 export async function balance(replicas: readonly Replica[], sticking: Sticking): Promise<Balancer> {
   const folder = temporary('consistency')
   const file = join(folder, 'haproxy.cfg')
   writeFileSync(file, configOf(readFileSync(HAPROXY_FILE, 'utf8'), sticking))
   const env = Object.fromEntries(
-    replicas.flatMap(({ place, agentPort }, at) => [
-      [`NODE${at + 1}`, place],
+    replicas.flatMap(({ address, agentPort }, at) => [
+      [`NODE${at + 1}`, address],
       [`NODE${at + 1}_AGENT`, String(agentPort)],
     ]),
   )

@@ -1,4 +1,4 @@
-/** Calldata of the workloads' contracts. */
+/** Calldata for the workloads' contracts. */
 import { encodeFunctionData, parseAbi } from 'viem'
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { FIRST_HOLDER, holder, QUOTER, ROUTER, TOKENS } from './world.ts'
@@ -18,17 +18,16 @@ const abi = parseAbi([
 const pairAbi = parseAbi(['function swap(uint256, uint256, address)'])
 const rangesAbi = parseAbi(['function quote(uint256, uint256) view returns (uint256, uint160)'])
 
-/** A call as eth_call takes it, without who makes it. */
+/** A call as eth_call takes it, without its sender. */
 export type Call = { readonly to: Hex; readonly data: Hex }
 
-/** Hot where a benchmark makes them while it measures: no codec. */
+/** Written without a codec, because benchmarks make this calldata while they measure. */
 export const balanceOf = (n: number): Hex => `0x70a08231${holder(n).slice(2).padStart(64, '0')}`
 export const transfer = (to: Hex, amount: bigint): Hex =>
   encodeFunctionData({ abi, functionName: 'transfer', args: [to, amount] })
 export const loop = (functionName: 'checkedLoop' | 'hashLoop', n: number): Hex =>
   encodeFunctionData({ abi, functionName, args: [BigInt(n)] })
 
-/** Makes holders of the first token. */
 export const fill = (first: number, count: number): Hex =>
   encodeFunctionData({
     abi,
@@ -36,7 +35,7 @@ export const fill = (first: number, count: number): Hex =>
     args: [TOKENS[0], BigInt(FIRST_HOLDER), BigInt(first), BigInt(count)],
   })
 
-/** Over all tokens in turn. */
+/** Quotes a path over all tokens in order. */
 export const quote = (amount: bigint): Hex =>
   encodeFunctionData({ abi, functionName: 'quote', args: [amount, TOKENS] })
 export const swap = (amount: bigint, to: Hex): Hex =>
@@ -47,7 +46,7 @@ export const quoteOfRanges = (amount: bigint, steps: number): Hex =>
   encodeFunctionData({ abi: rangesAbi, functionName: 'quote', args: [amount, BigInt(steps)] })
 
 const [A, B, C, D] = TOKENS
-/** From the first token to the last: eleven hops in all. */
+/** Paths from the first token to the last, with eleven hops in all. */
 const PATHS = [
   [A, D],
   [A, B, D],
@@ -60,7 +59,7 @@ export const best = (amount: bigint): Call => ({
   data: encodeFunctionData({ abi, functionName: 'best', args: [ROUTER, amount, PATHS] }),
 })
 
-/** Of calls none of which may fail. */
+/** Combines calls, none of which may fail. */
 export const multicall = (calls: readonly Call[]): Hex =>
   encodeFunctionData({
     abi,

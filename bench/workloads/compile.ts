@@ -1,6 +1,7 @@
 /**
- * What bench/workloads/compiled.json must hold: the code of the workloads' contracts, and what it was made from. Printed, or written with
- * --write. The compiler is the one of test/engine/contracts. Usage: node bench/workloads/compile.ts [--write]
+ * Makes bench/workloads/compiled.json: the code of the workloads' contracts and its sources. The
+ * text is printed, or written with --write. The compiler is that of test/engine/contracts.
+ * Usage: node bench/workloads/compile.ts [--write]
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'

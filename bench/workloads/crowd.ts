@@ -1,6 +1,6 @@
 /**
- * A thousand accounts, each with a past of its own: nonces from 1 to 100,000, as many of one digit as of two, and so on. Transactions of them are
- * signed as they are needed, each account in its turn.
+ * A thousand accounts with different nonces from 1 to 100,000. As many nonces have one digit as
+ * two, and so on. The accounts sign transactions on demand, in turn.
  */
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../engine/primitives/hex.ts'
@@ -18,7 +18,7 @@ const KEYS = Array.from({ length: ACCOUNTS }, (_, n) => keccak256(new TextEncode
 const firstNonce = (account: number): bigint =>
   BigInt(Math.floor(10 ** (DIGITS * ((account * GOLDEN) % 1))))
 
-/** As a genesis has them. */
+/** Accounts in the format of a genesis. */
 export const crowdAlloc = (): Readonly<Record<Hex, object>> =>
   Object.fromEntries(
     KEYS.map((key, account) => [
@@ -27,14 +27,22 @@ export const crowdAlloc = (): Readonly<Record<Hex, object>> =>
     ]),
   )
 
-/** @param n of all that are signed, from 0 on @returns the envelope */
+/**
+ * @param n number of the transaction, from 0
+ * @returns the envelope
+ */
 export function signOfCrowd({ to, value, gasLimit, data }: Draft, n: number): Hex {
   const account = n % ACCOUNTS
   const { raw } = signTransaction(
     {
-      ...{ type: 2, chainId: CHAIN_ID, gasLimit, value, accessList: [] },
+      type: 2,
+      chainId: CHAIN_ID,
+      gasLimit,
+      value,
+      accessList: [],
       nonce: firstNonce(account) + BigInt(Math.floor(n / ACCOUNTS)),
-      ...{ maxFeePerGas: 2n * 10n ** 10n, maxPriorityFeePerGas: 1n },
+      maxFeePerGas: 2n * 10n ** 10n,
+      maxPriorityFeePerGas: 1n,
       to: hexToBytes(to),
       input: hexToBytes(data),
     },

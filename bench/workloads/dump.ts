@@ -1,4 +1,7 @@
-/** An account dump of any size, and the genesis and the header that it belongs to. Every tenth account has code and four slots. */
+/**
+ * Makes an account dump of any size with its genesis and header. Every tenth account has code and
+ * four slots.
+ */
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { chainOfGenesis } from '../../engine/chainspec/registry.ts'
@@ -50,7 +53,7 @@ function storageRootOf({ slots }: Account): Bytes {
   return root
 }
 
-/** Without keeping anything but the order of the hashes. */
+/** Computes the root with memory only for the order of the hashes. */
 function stateRootOf(size: number): Bytes {
   const builder = buildTrie({ column: 'accountTrie', prefix: NO_BYTES }, { put: () => {} })
   const words = sortedHashes(size, (index) => keccak256(addressOf(index)))
@@ -83,11 +86,12 @@ function lineOf(index: number): string {
   })
 }
 
-/** `genesis.json`, `header.json` and `dump.jsonl` in a folder. */
 export function writeDump(folder: string, size: number): void {
   const forks = 'homestead eip150 eip155 eip158 byzantium constantinople petersburg istanbul'
   const config = {
-    ...{ chainId: 7, terminalTotalDifficulty: 0, shanghaiTime: 0 },
+    chainId: 7,
+    terminalTotalDifficulty: 0,
+    shanghaiTime: 0,
     ...Object.fromEntries(
       [...forks.split(' '), 'berlin', 'london'].map((fork) => [`${fork}Block`, 0]),
     ),

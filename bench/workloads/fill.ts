@@ -1,6 +1,6 @@
 /**
- * Holders of the first token by transactions. In the genesis of a development chain they would lie in the heap of every thread, and these
- * collect garbage for seconds in the calls that are measured; so they are where a chain has them.
+ * Makes holders of the first token by transactions. In a development chain's genesis they would lie
+ * in every thread's heap. Garbage collection would then take seconds of the measured calls.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { rpc, type Server } from '../servers.ts'
@@ -9,26 +9,29 @@ import { SENDERS, sign } from './signed.ts'
 import { FILLER } from './world.ts'
 
 const IN_TRANSACTION = 400
-/** 25,000 for a holder. */
+/** A holder takes 25,000 gas. */
 const GAS_LIMIT = 12_000_000n
-const PATIENCE_MS = 900_000
+const TIMEOUT_MS = 900_000
 
-/** As many blocks as their gas takes: a minute for 100,000. */
+/**
+ * Sends the transactions, which fill as many blocks as their gas needs: a minute for 100,000
+ * holders.
+ */
 export async function fillHolders(servers: readonly Server[], holders: number): Promise<void> {
   const transactions = Array.from({ length: Math.ceil(holders / IN_TRANSACTION) }, (_, number) => {
     const first = number * IN_TRANSACTION
     const data = fill(first, Math.min(IN_TRANSACTION, holders - first))
-    const place = { account: number % SENDERS, nonce: Math.floor(number / SENDERS) }
-    return sign({ to: FILLER, value: 0n, gasLimit: GAS_LIMIT, data }, place)
+    const signer = { account: number % SENDERS, nonce: Math.floor(number / SENDERS) }
+    return sign({ to: FILLER, value: 0n, gasLimit: GAS_LIMIT, data }, signer)
   })
   for (const { url } of servers)
     for (const { raw } of transactions) await rpc(url, 'eth_sendRawTransaction', [raw])
   for (const server of servers) for (const { hash } of transactions) await included(server, hash)
 }
 
-/** @throws where it failed, or is in no block for long */
+/** @throws {Error} if the transaction failed, or is in no block for long */
 export async function included(server: Server, hash: string): Promise<Record<string, string>> {
-  const until = performance.now() + PATIENCE_MS
+  const until = performance.now() + TIMEOUT_MS
   while (performance.now() < until) {
     const receipt = await rpc(server.url, 'eth_getTransactionReceipt', [hash])
     if (receipt !== null) {

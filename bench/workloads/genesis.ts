@@ -1,4 +1,4 @@
-/** The state of the rows as files: what flashnode's development chain and what anvil begins with. */
+/** Writes the initial state of flashnode's development chain and of anvil as files. */
 import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,10 @@ import { accountsOf, CALLER, TEN_18 } from './world.ts'
 
 export type GenesisFiles = { readonly allocFile: string; readonly genesisFile: string }
 
-/** @param holders of the first token, in the genesis of each; `more`: further accounts of flashnode's */
+/**
+ * @param holders holders of the first token in the genesis of each server
+ * @param more further accounts of flashnode's genesis
+ */
 export function writeGenesis(
   holders: { readonly flashnode: number; readonly anvil: number },
   more: Readonly<Record<Hex, object>> = {},
@@ -27,9 +30,15 @@ export function writeGenesis(
     files.genesisFile,
     JSON.stringify({
       config: { chainId: Number(CHAIN_ID), ...FORKS },
-      ...{ nonce: '0x0', extraData: '0x', difficulty: '0x0', timestamp: quantity(now()) },
-      ...{ gasLimit: quantity(DEV_GAS_LIMIT), baseFeePerGas: quantity(DEV_BASE_FEE) },
-      ...{ mixHash: ZERO, coinbase: ZERO.slice(0, 42), alloc },
+      nonce: '0x0',
+      extraData: '0x',
+      difficulty: '0x0',
+      timestamp: quantity(now()),
+      gasLimit: quantity(DEV_GAS_LIMIT),
+      baseFeePerGas: quantity(DEV_BASE_FEE),
+      mixHash: ZERO,
+      coinbase: ZERO.slice(0, 42),
+      alloc,
     }),
   )
   return files
@@ -43,10 +52,21 @@ function allocOf(holders: number): Readonly<Record<Hex, object>> {
 }
 const now = () => Math.floor(Date.now() / 1_000)
 const ZERO = `0x${'00'.repeat(32)}`
-/** From the first block on. */
+/** Forks that are active from the first block on. */
 const FORKS = {
-  ...{ homesteadBlock: 0, eip150Block: 0, eip155Block: 0, eip158Block: 0, byzantiumBlock: 0 },
-  ...{ constantinopleBlock: 0, petersburgBlock: 0, istanbulBlock: 0, berlinBlock: 0 },
-  ...{ londonBlock: 0, terminalTotalDifficulty: 0, terminalTotalDifficultyPassed: true },
-  ...{ shanghaiTime: 0, cancunTime: 0, pragueTime: 0 },
+  homesteadBlock: 0,
+  eip150Block: 0,
+  eip155Block: 0,
+  eip158Block: 0,
+  byzantiumBlock: 0,
+  constantinopleBlock: 0,
+  petersburgBlock: 0,
+  istanbulBlock: 0,
+  berlinBlock: 0,
+  londonBlock: 0,
+  terminalTotalDifficulty: 0,
+  terminalTotalDifficultyPassed: true,
+  shanghaiTime: 0,
+  cancunTime: 0,
+  pragueTime: 0,
 }

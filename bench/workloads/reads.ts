@@ -1,11 +1,14 @@
-/** Rows of reads, calls and estimates: on the state that the servers start with. */
+/** Rows of reads, calls and estimates on the initial state of the servers. */
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { balanceOf, best, type Call, loop, multicall, quote, swap, transfer } from './calldata.ts'
 import { type Group, type Question, type Row, twice } from './row.ts'
 import { CALLER, COMPUTE, holder, MULTICALL, ROUTER, TEN_18, TOKENS, word } from './world.ts'
 
 const HOLDERS = 100_000
-/** Without a common divisor with the number of holders: each has its turn before one comes again, and neighbours are far apart. */
+/**
+ * Coprime to the number of holders, so that every holder has a turn before one repeats. Neighbours
+ * are far apart.
+ */
 const STRIDE = 7_919
 const LIGHT = 32
 const DEAR = 8
@@ -17,7 +20,7 @@ const estimate = ({ to, data }: Call): Question =>
   question('eth_estimateGas', { from: CALLER, to, data }, 'latest')
 
 const holderAt = (at: number): number => (at * STRIDE) % HOLDERS
-/** What a contract does not read makes another question, not other work. */
+/** Appended data that the contract ignores makes a new request with the same work. */
 const marked = (data: Hex, round: number): Hex =>
   round === 0 ? data : `${data}${word(round).slice(2)}`
 const roundAt = (at: number, perRound: number): number => Math.floor(at / perRound)
@@ -28,10 +31,10 @@ const balanceAt = (at: number): Call => ({
 })
 const IN_MULTICALL = 50
 const IN_BATCH = 100
-/** Every fourth is a call. */
+/** Every fourth request of a batch is a call. */
 const CALLS_IN_BATCH = IN_BATCH / 4
 
-/** All that is around the holders is the same in each of them. */
+/** The calldata around the holders is the same in each multicall. */
 const PLACEHOLDER = 'ab'.repeat(20)
 const MULTICALL_PARTS = multicall(
   Array.from({ length: IN_MULTICALL }, () => ({
@@ -46,7 +49,9 @@ function multicallAt(at: number): Call {
     data += `${holder(holderAt(first + n)).slice(2)}${MULTICALL_PARTS[n + 1]}`
   return { to: MULTICALL, data: marked(data as Hex, roundAt(first, HOLDERS)) }
 }
-/** Iterations that take 10 million gas, and somewhat more: the work is as good as the same. */
+/**
+ * Iterations that take 10 million gas. Up to 99 more make new requests with nearly the same work.
+ */
 const ITERATIONS = 17_000
 const computeAt = (at: number): Call => ({
   to: COMPUTE,
@@ -72,7 +77,7 @@ const rows: readonly Row[] = [
   ...twice({
     name: 'batch of 100 (75 blockNumber, 25 balanceOf)',
     connections: LIGHT,
-    ask: (at) =>
+    request: (at) =>
       Array.from({ length: IN_BATCH }, (_, n) =>
         n % 4 === 3 ? call(balanceAt(at * CALLS_IN_BATCH + (n >> 2))) : blockNumber,
       ),
@@ -82,45 +87,46 @@ const rows: readonly Row[] = [
     name: 'eth_call balanceOf',
     connections: LIGHT,
     aim: 1,
-    ask: (at) => call(balanceAt(at)),
+    request: (at) => call(balanceAt(at)),
   }),
   ...twice({
     name: 'eth_call multicall of 50 balanceOf',
     connections: LIGHT,
     aim: 1.3,
-    ask: (at) => call(multicallAt(at)),
+    request: (at) => call(multicallAt(at)),
   }),
   ...twice({
     name: 'eth_call quote over 3 hops',
     connections: LIGHT,
     aim: 1.3,
-    ask: (at) => call({ to: ROUTER, data: quote(amountAt(at)) }),
+    request: (at) => call({ to: ROUTER, data: quote(amountAt(at)) }),
   }),
   ...twice({
     name: 'eth_call best of 5 quotes',
     connections: LIGHT,
     aim: 1.3,
-    ask: (at) => call(best(amountAt(at))),
+    request: (at) => call(best(amountAt(at))),
   }),
   ...twice({
     name: 'eth_call compute, 10 Mgas',
     connections: DEAR,
     aim: 1.5,
-    ask: (at) => call(computeAt(at)),
+    request: (at) => call(computeAt(at)),
   }),
   ...twice({
     name: 'eth_estimateGas ERC-20 transfer',
     connections: LIGHT,
     aim: 1,
-    ask: (at) => estimate({ to: TOKENS[0], data: transfer(holder(holderAt(at)), BigInt(at + 1)) }),
-    // Both search, and stop where they are near enough.
+    request: (at) =>
+      estimate({ to: TOKENS[0], data: transfer(holder(holderAt(at)), BigInt(at + 1)) }),
+    // Both servers search, and stop at an approximate result.
     gist: within(0.05),
   }),
   ...twice({
     name: 'eth_estimateGas swap over 3 hops',
     connections: DEAR,
     aim: 1,
-    ask: (at) => estimate({ to: ROUTER, data: swap(amountAt(at), CALLER) }),
+    request: (at) => estimate({ to: ROUTER, data: swap(amountAt(at), CALLER) }),
     gist: within(0.05),
   }),
 ]

@@ -1,29 +1,38 @@
-/** Rows of sends: each on servers of its own, for they fill blocks. Their processor time is counted until the last one is in a block. */
+/**
+ * Rows of sends, each on its own servers, because they fill blocks. Processor time counts until the
+ * last transaction is in a block.
+ */
 import { transfer } from './calldata.ts'
 import { included } from './fill.ts'
 import type { Group, Row } from './row.ts'
 import { type Draft, SENDERS, sign } from './signed.ts'
 import { holder, TOKENS } from './world.ts'
 
-/** Fewer than senders, so that the nonces of each arrive in order, or nearly. */
+/** Fewer than the senders, so that the nonces of each sender arrive nearly in order. */
 const CONNECTIONS = 8
 const IN_ROUND = 2_000
 const HOLDERS = 1_000
 
 const plain = (at: number): Draft => ({
-  ...{ to: holder(at % HOLDERS), value: 1n, gasLimit: 21_000n, data: '0x' },
+  to: holder(at % HOLDERS),
+  value: 1n,
+  gasLimit: 21_000n,
+  data: '0x',
 })
 const token = (at: number): Draft => ({
-  ...{ to: TOKENS[0], value: 0n, gasLimit: 60_000n, data: transfer(holder(at % HOLDERS), 1n) },
+  to: TOKENS[0],
+  value: 0n,
+  gasLimit: 60_000n,
+  data: transfer(holder(at % HOLDERS), 1n),
 })
 
 function sending(name: string, draft: (at: number) => Draft): Row {
-  /** Both servers get the same ones: each is signed once. */
+  /** Both servers get the same transactions, which are signed once. */
   const signed: ReturnType<typeof sign>[] = []
   const upTo = (at: number) => {
     for (let next = signed.length; next <= at; next++) {
-      const place = { account: next % SENDERS, nonce: Math.floor(next / SENDERS) }
-      signed.push(sign(draft(next), place))
+      const signer = { account: next % SENDERS, nonce: Math.floor(next / SENDERS) }
+      signed.push(sign(draft(next), signer))
     }
     return signed[at]!
   }
@@ -35,8 +44,8 @@ function sending(name: string, draft: (at: number) => Draft): Row {
       const { raw } = upTo(at)
       return { method: 'eth_sendRawTransaction', params: [raw] }
     },
-    async settle(server, asked) {
-      for (let at = asked - 1; at >= Math.max(0, asked - SENDERS); at--)
+    async settle(server, requested) {
+      for (let at = requested - 1; at >= Math.max(0, requested - SENDERS); at--)
         await included(server, upTo(at).hash)
     },
   }

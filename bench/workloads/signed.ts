@@ -1,4 +1,4 @@
-/** Transactions of the accounts that both servers fund, signed beforehand. */
+/** Signs transactions of the accounts that both servers fund. */
 import { DEV_ACCOUNTS } from '../../engine/chainspec/dev-accounts.ts'
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
@@ -14,15 +14,24 @@ export type Draft = {
 const KEYS = DEV_ACCOUNTS.map(({ privateKey }) => hexToBytes(privateKey))
 export const SENDERS = KEYS.length
 
-/** @param account one of the ten @returns raw, and its hash */
+/**
+ * @param account index of one of the ten accounts
+ * @returns the raw transaction and its hash
+ */
 export function sign(
   { to, value, gasLimit, data }: Draft,
   { account, nonce }: { readonly account: number; readonly nonce: number },
 ): { readonly raw: Hex; readonly hash: Hex } {
   const { raw, hash } = signTransaction(
     {
-      ...{ type: 2, chainId: CHAIN_ID, nonce: BigInt(nonce), gasLimit, value },
-      ...{ maxFeePerGas: 2n * 10n ** 10n, maxPriorityFeePerGas: 1n, accessList: [] },
+      type: 2,
+      chainId: CHAIN_ID,
+      nonce: BigInt(nonce),
+      gasLimit,
+      value,
+      maxFeePerGas: 2n * 10n ** 10n,
+      maxPriorityFeePerGas: 1n,
+      accessList: [],
       to: hexToBytes(to),
       input: hexToBytes(data),
     },

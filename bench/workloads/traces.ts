@@ -1,4 +1,7 @@
-/** Rows of traces of heavy transactions: swaps and transfers, one transaction in a block, the same in both chains. */
+/**
+ * Rows of traces of heavy transactions: swaps and transfers, one transaction in a block, the same
+ * on both chains.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { quantity } from '../../engine/primitives/hex.ts'
 import { rpc, type Server } from '../servers.ts'
@@ -8,13 +11,13 @@ import type { Group, Row } from './row.ts'
 import { SENDERS, sign } from './signed.ts'
 import { accountsOf, CALLER, holder, MULTICALL, ROUTER, TEN_18, TOKENS } from './world.ts'
 
-/** More than any server keeps of what it replayed. */
+/** More transactions than any server caches after replaying them. */
 const TRANSACTIONS = 12
 const HOLDERS = 1_000
 const SWAPS = 6
 const TRANSFERS = 20
 const GAS_LIMIT = 4_000_000n
-const LEAST_GAS = 1_000_000
+const MIN_GAS = 1_000_000
 const CONNECTIONS = 4
 
 const heavy = (number: number): readonly Call[] => [
@@ -35,15 +38,18 @@ const signed = Array.from({ length: TRANSACTIONS }, (_, number) =>
 )
 
 type Config = { readonly tracer?: string; readonly tracerConfig?: object }
-/** The time that a trace may take, each a millisecond longer than the one before: another question, the same work. */
-const MOST_MS = 20_000
+/**
+ * Base of a trace's timeout. Each request adds a millisecond, which makes it unique with the same
+ * work.
+ */
+const MAX_MS = 20_000
 const traced = (name: string, config: Config, more: Partial<Row>): Row => ({
   name: `debug_traceTransaction ${name}`,
   connections: CONNECTIONS,
   ...more,
   question: (at) => ({
     method: 'debug_traceTransaction',
-    params: [signed[at % TRANSACTIONS]!.hash, { ...config, timeout: `${MOST_MS + at}ms` }],
+    params: [signed[at % TRANSACTIONS]!.hash, { ...config, timeout: `${MAX_MS + at}ms` }],
   }),
 })
 
@@ -62,7 +68,9 @@ const rows: readonly Row[] = [
     { isPeerOptional: true, gist: (result) => (Array.isArray(result) ? result.length : undefined) },
   ),
 ]
-/** For a transaction anvil answers from frames that it has kept; a call both execute. */
+/**
+ * Both servers execute a traced call, while anvil answers a traced transaction from cached frames.
+ */
 const tracedCall = (tracer: string, gist: (result: unknown) => unknown): Row => ({
   name: `debug_traceCall ${tracer}`,
   connections: CONNECTIONS,
@@ -72,7 +80,7 @@ const tracedCall = (tracer: string, gist: (result: unknown) => unknown): Row => 
     params: [
       { from: CALLER, to: MULTICALL, gas: GAS, data: calldata[at % TRANSACTIONS] },
       'latest',
-      { tracer, timeout: `${MOST_MS + at}ms` },
+      { tracer, timeout: `${MAX_MS + at}ms` },
     ],
   }),
 })
@@ -93,8 +101,8 @@ async function include(servers: readonly Server[]): Promise<void> {
     for (const { url } of servers) await rpc(url, 'eth_sendRawTransaction', [raw])
     for (const server of servers) {
       const { gasUsed, blockNumber } = await included(server, hash)
-      if (Number(gasUsed) < LEAST_GAS) throw new Error(`${server.name}: ${Number(gasUsed)} gas`)
-      // The next one shall be in another block.
+      if (Number(gasUsed) < MIN_GAS) throw new Error(`${server.name}: ${Number(gasUsed)} gas`)
+      // The next transaction goes into a later block.
       while (Number(await rpc(server.url, 'eth_blockNumber', [])) < Number(blockNumber))
         await sleep(50)
     }
@@ -104,7 +112,7 @@ async function include(servers: readonly Server[]): Promise<void> {
 type Frame = { readonly [Key in 'type' | 'to' | 'input' | 'gasUsed']: string } & {
   readonly calls?: readonly Frame[]
 }
-/** Type, receiver, input and gas of each call. */
+/** Returns type, receiver, input and gas of each call. */
 function frames(result: unknown): unknown {
   const { type, to, input, gasUsed, calls = [] } = result as Frame
   return [type, to, input, gasUsed, calls.map(frames)]
@@ -112,7 +120,10 @@ function frames(result: unknown): unknown {
 
 type State = Readonly<Record<string, { readonly storage?: Readonly<Record<string, string>> }>>
 const CONTRACTS: ReadonlySet<string> = new Set(accountsOf(0).map(({ address }) => address))
-/** Contracts and their slots: fees of an OP chain and of another one go to different accounts. */
+/**
+ * Returns contracts and their slots; other accounts differ, because fees of an OP chain go to other
+ * accounts.
+ */
 function touched(result: unknown): unknown {
   return Object.entries(result as State)
     .filter(([address]) => CONTRACTS.has(address))

@@ -1,4 +1,4 @@
-/** Calls of contracts that solc made, and the state they run on: the same for every engine. */
+/** Calls of contracts compiled by solc, and their state, the same for every engine. */
 import {
   balanceOf,
   type Call,

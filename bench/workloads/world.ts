@@ -1,4 +1,7 @@
-/** What the calls of the workloads run on: contracts that solc made, their storage, and who holds what. The same for every engine and server. */
+/**
+ * The state under the workloads' calls: contracts compiled by solc, their storage and balances. All
+ * engines and servers have the same.
+ */
 import { readFileSync } from 'node:fs'
 import { DEV_ACCOUNTS } from '../../engine/chainspec/dev-accounts.ts'
 import type { Hex } from '../../engine/primitives/bytes.ts'
@@ -8,7 +11,7 @@ import { keccak256 } from '../../engine/primitives/keccak.ts'
 export type WorkloadAccount = {
   readonly address: Hex
   readonly code: Hex
-  /** 32 bytes each. */
+  /** Keys and values have 32 bytes. */
   readonly storage: ReadonlyMap<Hex, Hex>
 }
 
@@ -16,16 +19,16 @@ const digits = (n: bigint | number, bytes: number): string =>
   BigInt.asUintN(8 * bytes, BigInt(n))
     .toString(16)
     .padStart(2 * bytes, '0')
-/** Two's complement where it is below zero. */
+/** Encodes a negative number in two's complement. */
 export const word = (n: bigint | number): Hex => `0x${digits(n, 32)}`
 const wordOf = (address: Hex): Hex => `0x${address.slice(2).padStart(64, '0')}`
 const addressOf = (n: number): Hex => `0x${digits(n, 20)}`
 const at = (n: number): Hex => addressOf(0xbe0000 + n)
 
-/** Who calls; it has no code. */
+/** The sender of calls; it has no code. */
 export const CALLER: Hex = addressOf(0xca11e4)
 export const TOKENS = [at(1), at(2), at(3), at(4)] as const
-/** One after the other they lead from the first token to the last; the others are shortcuts. */
+/** A chain of pairs from the first token to the last; the others are shortcuts. */
 export const PAIRS = [at(11), at(12), at(13)] as const
 const SHORTCUTS = [
   { pair: at(14), from: 0, to: 2 },
@@ -41,8 +44,8 @@ export const TEN_18 = 10n ** 18n
 
 const compiled = (file: string): Readonly<Record<string, Hex>> =>
   JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8')).code
-const inMapping = (key: Hex, place: Hex): Hex =>
-  bytesToHex(keccak256(hexToBytes(`${key}${place.slice(2)}`)))
+const inMapping = (key: Hex, slot: Hex): Hex =>
+  bytesToHex(keccak256(hexToBytes(`${key}${slot.slice(2)}`)))
 const balance = (of: Hex, amount: bigint): readonly [Hex, Hex] => [
   inMapping(wordOf(of), word(0)),
   word(amount),
@@ -51,11 +54,14 @@ const allowance = (of: Hex, spender: Hex): readonly [Hex, Hex] => [
   inMapping(wordOf(spender), inMapping(wordOf(of), word(1))),
   word(-1),
 ]
-/** What the first pair holds of the first token beyond its reserves: it came in before the swap. A quote knows nothing of it. */
+/**
+ * Balance of the first pair in the first token above its reserves, paid in before the swap. Quotes
+ * ignore it.
+ */
 const CAME_IN = TEN_18
 const RESERVE = 1_000_000n * TEN_18
 
-/** @param holders of each that the first token has */
+/** @param holders number of holders of the first token */
 export function accountsOf(holders: number): readonly WorkloadAccount[] {
   const code = compiled('./compiled.json')
   const account = (
@@ -63,7 +69,9 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
     name: string,
     storage: readonly (readonly [Hex, Hex])[],
   ): WorkloadAccount => ({ address, code: code[name]!, storage: new Map(storage) })
-  const held = Array.from({ length: holders }, (_, n) => balance(holder(n), BigInt(n + 1) * TEN_18))
+  const funded = Array.from({ length: holders }, (_, n) =>
+    balance(holder(n), BigInt(n + 1) * TEN_18),
+  )
   const rich = [CALLER, MULTICALL, ...DEV_ACCOUNTS.map(({ address }) => address)]
   const balances = [
     ...rich.map((address) => balance(address, RESERVE)),
@@ -82,7 +90,7 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
       )
   return [
     ...TOKENS.map((address, token) =>
-      account(address, 'Token', [...balances, ...(token === 0 ? held : []), ...inPairs(token)]),
+      account(address, 'Token', [...balances, ...(token === 0 ? funded : []), ...inPairs(token)]),
     ),
     ...pairs.map(({ pair, from, to, reserve }) =>
       account(pair, 'Pair', [
@@ -108,7 +116,7 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
       [inMapping(word(-56), word(3)), word(-(10n ** 19n))],
     ]),
     account(COMPUTE, 'Compute', []),
-    account(FORWARDER, 'Forwarder', [...held.slice(0, 50), [IMPLEMENTATION, wordOf(TOKENS[0])]]),
+    account(FORWARDER, 'Forwarder', [...funded.slice(0, 50), [IMPLEMENTATION, wordOf(TOKENS[0])]]),
     account(QUOTER, 'Quoter', []),
     account(FILLER, 'Filler', []),
     {
@@ -118,5 +126,5 @@ export function accountsOf(holders: number): readonly WorkloadAccount[] {
     },
   ]
 }
-/** ERC-1967's slot of it. */
+/** Slot of the implementation in ERC-1967. */
 const IMPLEMENTATION = '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc'

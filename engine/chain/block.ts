@@ -1,8 +1,13 @@
-/** A block as a request sees it, from a view's tables or from the store: decoded when asked, and kept a while decoded. */
+/**
+ * A block as a request sees it, from diff layers or from the store. Contents are decoded on demand
+ * and cached for a while. An existing block also has the environment of its execution.
+ */
+import type { ChainSpec } from '../chainspec/types.ts'
+import type { BlockEnv } from '../evm/engine.ts'
+import { blobBaseFee } from '../execution/transaction/fees.ts'
 import { type BlockTail, decodeTail, NO_TAIL } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Header } from '../primitives/header.ts'
-import { decodeHeader } from '../primitives/header-codec.ts'
+import { decodeHeader, type Header } from '../primitives/header.ts'
 import type { LogSummary, Receipt } from '../primitives/receipt.ts'
 import {
   countStoredLogs,
@@ -13,16 +18,18 @@ import { nextAt, startAt } from '../primitives/rlp.ts'
 import type { Transaction } from '../primitives/transaction.ts'
 import { decodeTransaction } from '../primitives/transaction-codec.ts'
 import { bytesToBigint } from '../primitives/words.ts'
-import type { MomentaryHeader, StoredBody, StoreReader } from '../storage/types.ts'
+import type { PartialHeader, StoredBody, StoreReader } from '../storage/types.ts'
 import { TRANSACTION_VALUE } from '../views/build.ts'
+import type { Position } from '../views/chain-snapshot.ts'
+import { FINAL, readBlob, TRANSACTION, valueAt } from '../views/diff-layer.ts'
 import type { Lease } from '../views/lease.ts'
-import { assertHeld, type ViewThread } from '../views/reader.ts'
-import type { Position } from '../views/record.ts'
-import { FINAL, readBlob, TRANSACTION, valueAt } from '../views/table.ts'
+import { assertLeased, type ViewThread } from '../views/reader.ts'
 import { findInBlock, hashOf, headerOf, indexOf, prepare } from '../views/walk.ts'
 import type { Block } from './types.ts'
 
-/** Transactions and receipts of one block by index. Callers keep to the count of their prefix. */
+/**
+ * Transactions and receipts of one block by index. Callers stay within the count of their prefix.
+ */
 type Contents = {
   transaction(index: number): Transaction
   receipt(index: number): Receipt
@@ -31,37 +38,45 @@ type Contents = {
   firstLogIndex(index: number): number
 }
 
-/** A block, or prefix, in the tables of a leased record; `momentary`: only the prefix that had this header, which the store has kept. */
-export function tableBlock(
+/**
+ * Opens a block, or prefix, in the diff layers of a leased snapshot.
+ * @param partialHeader limits the block to the prefix with this header, which the store has
+ */
+export function diffLayerBlock(
   thread: ViewThread,
   lease: Lease,
   at: Position,
   decoded: DecodedBlocks,
-  momentary?: MomentaryHeader,
+  partialHeader?: PartialHeader,
 ): Block {
   const { arena } = thread
-  const shown = { ...at, transactions: momentary?.transactionCount ?? at.transactions }
+  const visible = { ...at, transactions: partialHeader?.transactionCount ?? at.transactions }
   return makeBlock({
     number: BigInt(at.height),
-    hash: momentary?.hash ?? hashOf(arena, at),
-    flashblockIndex: momentary?.index ?? (at.tag === FINAL ? undefined : indexOf(arena, at)),
-    isFolded: false,
+    hash: partialHeader?.hash ?? hashOf(arena, at),
+    flashblockIndex: partialHeader?.index ?? (at.tag === FINAL ? undefined : indexOf(arena, at)),
+    isPersisted: false,
     header:
-      momentary === undefined
+      partialHeader === undefined
         ? decoded.header(`${at.id} ${at.tag} ${at.header}`, () => headerOf(arena, at))
-        : lazyHeader(momentary.header),
-    transactionCount: shown.transactions,
+        : lazyHeader(partialHeader.header),
+    transactionCount: visible.transactions,
     tail: () => NO_TAIL,
-    contents: () => tableContents(thread, lease, shown, decoded.get(`id ${at.id}`)),
+    contents: () => diffLayerContents(thread, lease, visible, decoded.get(`id ${at.id}`)),
   })
 }
 
-function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: Decoded): Contents {
+function diffLayerContents(
+  thread: ViewThread,
+  lease: Lease,
+  at: Position,
+  decoded: Decoded,
+): Contents {
   const { arena, query } = thread
   const { words } = arena
-  /** First word of the value of a transaction's entry. */
+  /** Returns the first word of the value of a transaction's entry. */
   const find = (index: number) => {
-    assertHeld(lease)
+    assertLeased(lease)
     query.key[0] = index
     prepare(arena, query, TRANSACTION)
     const entry = findInBlock(arena, query, at)
@@ -99,26 +114,29 @@ function tableContents(thread: ViewThread, lease: Lease, at: Position, decoded: 
   }
 }
 
-/** A folded block of height `height`; `momentary`: only the prefix that had this header. */
-export function storedBlock(place: StoredPlace): Block {
-  const { store, decoded, hash, momentary, missing } = place
+/** Opens a persisted block. With `partialHeader`, only the prefix that had this header. */
+export function storedBlock(source: StoredBlockSource): Block {
+  const { store, decoded, hash, partialHeader, missing } = source
   let known: LazyHeader | undefined
-  /** Most that ask for an old block want its state, or a text that is kept. */
+  /**
+   * The header is read lazily, because most requests for an old block need only its state or a
+   * cached text.
+   */
   const header = () => {
     known ??= lazyHeader(
-      momentary?.header ?? store.header(hash) ?? missing(`header of block ${hex(hash)}`),
+      partialHeader?.header ?? store.header(hash) ?? missing(`header of block ${hex(hash)}`),
     )
     return known
   }
-  const contents = () => storedContents(place, decoded.get(hex(hash)))
+  const contents = () => storedContents(source, decoded.get(hex(hash)))
   return makeBlock({
-    number: BigInt(place.height),
-    hash: momentary?.hash ?? hash,
-    flashblockIndex: momentary?.index,
-    isFolded: momentary === undefined,
-    header: { whole: () => header().whole(), logsBloom: () => header().logsBloom() },
+    number: BigInt(source.height),
+    hash: partialHeader?.hash ?? hash,
+    flashblockIndex: partialHeader?.index,
+    isPersisted: partialHeader === undefined,
+    header: { full: () => header().full(), logsBloom: () => header().logsBloom() },
     get transactionCount() {
-      return momentary?.transactionCount ?? contents().count()
+      return partialHeader?.transactionCount ?? contents().count()
     },
     tail() {
       const row = store.tail(hash)
@@ -128,18 +146,21 @@ export function storedBlock(place: StoredPlace): Block {
   })
 }
 
-type StoredPlace = {
+type StoredBlockSource = {
   readonly store: StoreReader
   readonly decoded: DecodedBlocks
   readonly hash: Bytes
   readonly height: number
-  readonly momentary?: MomentaryHeader
-  /** The store does not have it. @throws {ViewError} when the view may not ask any more; {Error} otherwise. */
+  readonly partialHeader?: PartialHeader
+  /**
+   * Called for a row that the store does not have.
+   * @throws {ViewError} when the view is void or the block pruned; {Error} otherwise
+   */
   readonly missing: (what: string) => never
 }
 
 function storedContents(
-  { store, hash, momentary, missing }: StoredPlace,
+  { store, hash, partialHeader, missing }: StoredBlockSource,
   decoded: Decoded,
 ): Contents & { count(): number } {
   const body = () => {
@@ -162,7 +183,7 @@ function storedContents(
       return decoded.transactions[index]
     },
     receipt,
-    summaries: () => receipts().slice(0, momentary?.transactionCount).map(summariseStoredLogs),
+    summaries: () => receipts().slice(0, partialHeader?.transactionCount).map(summariseStoredLogs),
     hash: (index) => body()[index]!.hash,
     firstLogIndex(index) {
       const { firstLogs } = decoded
@@ -177,7 +198,7 @@ function makeBlock(parts: {
   readonly number: bigint
   readonly hash: Bytes
   readonly flashblockIndex: number | undefined
-  readonly isFolded: boolean
+  readonly isPersisted: boolean
   readonly header: LazyHeader
   readonly transactionCount: number
   readonly tail: () => BlockTail
@@ -195,9 +216,9 @@ function makeBlock(parts: {
     number: parts.number,
     hash: parts.hash,
     flashblockIndex: parts.flashblockIndex,
-    isFolded: parts.isFolded,
+    isPersisted: parts.isPersisted,
     get header() {
-      return parts.header.whole()
+      return parts.header.full()
     },
     get logsBloom() {
       return parts.header.logsBloom()
@@ -220,50 +241,54 @@ function makeBlock(parts: {
   }
 }
 
-/** What was decoded of a block; transactions and receipts at an index never change for one block id or final hash. */
+/**
+ * Decoded parts of a block. Transactions and receipts at an index never change under one block id
+ * or final hash.
+ */
 type Decoded = {
   readonly transactions: Transaction[]
   readonly receipts: Receipt[]
   body: StoredBody | undefined
   storedReceipts: readonly Bytes[] | undefined
-  /** Of each transaction, as far as they were asked for. */
+  /** Index of the first log of each transaction, up to the last one requested. */
   readonly firstLogs: number[]
 }
 export type DecodedBlocks = {
   get(block: string): Decoded
-  /** `place` is of this header alone: it is read at the first use, and decoded when asked. */
-  header(place: string, read: () => Bytes): LazyHeader
+  /**
+   * Returns the header with this unique key. `read` runs at the first use, and decoding is lazy.
+   */
+  header(key: string, read: () => Bytes): LazyHeader
 }
 
-/** A header of which most are asked for little. */
+/** A header that is decoded only when a caller needs more than the bloom. */
 type LazyHeader = {
-  readonly whole: () => Header
+  readonly full: () => Header
   readonly logsBloom: () => Bytes
 }
 function lazyHeader(rlp: Bytes): LazyHeader {
   let header: Header | undefined
   return {
-    whole() {
+    full() {
       header ??= decodeHeader(rlp)
       return header
     },
     logsBloom: () => header?.logsBloom ?? bloomIn(rlp),
   }
 }
-/** The newest of both endpoints, and those that were so a moment ago. */
+/** Covers the newest headers of both endpoints and their recent predecessors. */
 const MAX_HEADERS = 16
 
-/** Keeps the `limit` blocks asked for last. */
 export function openDecodedBlocks(limit: number): DecodedBlocks {
   const blocks = new Map<string, Decoded>()
   const headers = new Map<string, LazyHeader>()
   return {
-    header(place, read) {
-      const known = headers.get(place)
+    header(key, read) {
+      const known = headers.get(key)
       if (known !== undefined) return known
       const header = lazyHeader(read())
       if (headers.size === MAX_HEADERS) headers.delete(headers.keys().next().value!)
-      headers.set(place, header)
+      headers.set(key, header)
       return header
     },
     get(block) {
@@ -282,21 +307,37 @@ export function openDecodedBlocks(limit: number): DecodedBlocks {
   }
 }
 
-/** Of a header as it is stored. */
 export const hasLogs = (rlp: Bytes): boolean => bloomIn(rlp).some((byte) => byte !== 0)
 
-/** The fields before the bloom have one length in every header: a list of more than 255 bytes, five hashes, an address. */
+/**
+ * The fields before the bloom have a fixed size: list prefix for more than 255 bytes, five hashes,
+ * address, bloom prefix.
+ */
 const BLOOM_AT = 3 + 5 * 33 + 21 + 3
 const BLOOM_BYTES = 256
-/** Of a header as it is stored. */
 export const bloomIn = (rlp: Bytes): Bytes => rlp.subarray(BLOOM_AT, BLOOM_AT + BLOOM_BYTES)
 
-/** Seconds, of a header as it is stored. */
+/** Returns the timestamp of a stored header, in seconds. */
 export function timestampIn(rlp: Bytes): bigint {
-  // Difficulty, number, gas limit and gas used stand between.
+  // Difficulty, number, gas limit and gas used come before the timestamp.
   let at = BLOOM_AT + BLOOM_BYTES
   for (let field = 0; field < 4; field++) at = nextAt(rlp, at)
   return bytesToBigint(rlp.subarray(startAt(rlp, at), nextAt(rlp, at)))
 }
 
 const hex = (bytes: Bytes) => `0x${Buffer.from(bytes).toString('hex')}`
+
+/** Returns the environment in which the block of this header was executed. */
+export const envOf = (header: Header, chain: ChainSpec): BlockEnv => ({
+  number: header.number,
+  timestamp: header.timestamp,
+  gasLimit: header.gasLimit,
+  baseFee: header.baseFeePerGas ?? 0n,
+  coinbase: header.coinbase,
+  prevRandao: header.mixHash,
+  blobBaseFee: blobBaseFee(
+    chain.rulesAt(header.number, header.timestamp),
+    header.excessBlobGas ?? 0n,
+  ),
+  difficulty: header.difficulty,
+})

@@ -1,21 +1,26 @@
-/** Logs of folded blocks in the form they are stored in, without the rest of their blocks: what a search looks through, and keeps for the next. */
-import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
+/**
+ * Logs of persisted blocks in their stored form, without the rest of their blocks. Searches read
+ * and cache them.
+ */
+import { type Bytes, NO_BYTES, type Slab, take } from '../primitives/bytes.ts'
 import { countStoredLogs, storedLogs } from '../primitives/receipt-codec.ts'
 import { nextAt, startAt } from '../primitives/rlp.ts'
-import { type Slab, take } from '../primitives/slab.ts'
 import type { StoredRows } from '../storage/types.ts'
 import { bloomIn, hasLogs, timestampIn } from './block.ts'
 import type { LogPattern, LogRow, LogRows } from './types.ts'
 
-/** From one topic of a log to the next. */
+/** Distance between two topics of a log: 32 bytes and an RLP prefix. */
 export const TOPIC_STEP = 33
 
-/** Numbers that stand before the hash of a transaction: 4 bytes each. */
+/** Three numbers of 4 bytes each precede the hash of a transaction. */
 const HASH_AT = 12
 const LOGS_AT = HASH_AT + 32
 const ADDRESS_BYTES = 20
 
-/** undefined: the block has logs, but its transactions or receipts are not here. Copies what it keeps. */
+/**
+ * Copies the logs of a stored block; undefined when the block has logs but its transactions or
+ * receipts are missing.
+ */
 export function packLogRows(
   { number, hash, header, body, receipts }: StoredRows,
   slab: Slab,
@@ -33,8 +38,8 @@ export function packLogRows(
   let logs = 0
   for (const [index, list] of lists.entries()) {
     if (list.length === 0) continue
-    for (const [place, value] of [index, logs, list.length].entries())
-      writeWord(packed, at + 4 * place, value)
+    for (const [field, value] of [index, logs, list.length].entries())
+      writeWord(packed, at + 4 * field, value)
     packed.set(body.transactions[index]!.hash, at + HASH_AT)
     packed.set(list, at + LOGS_AT)
     at += LOGS_AT + list.length
@@ -51,8 +56,8 @@ export function packLogRows(
 }
 
 /**
- * Gives every log that matches to `found`, in order; `first`: what earlier transactions have is left out. It makes nothing of those that do
- * not match.
+ * Calls `found` with every matching log, in order. Other logs cost no allocation. Transactions with
+ * an index below `first` are skipped.
  */
 export function searchRows(
   rows: LogRows,
@@ -73,8 +78,14 @@ export function searchRows(
       const dataEnd = nextAt(packed, data)
       if (isMatch(packed, { address, topics, topicCount }, pattern))
         found({
-          ...{ transactionHash: at + HASH_AT, transactionIndex, logIndex },
-          ...{ address, topics, topicCount, data: startAt(packed, data), dataEnd },
+          transactionHash: at + HASH_AT,
+          transactionIndex,
+          logIndex,
+          address,
+          topics,
+          topicCount,
+          data: startAt(packed, data),
+          dataEnd,
         })
       log = dataEnd
     }
@@ -94,7 +105,7 @@ function isMatch(
   return true
 }
 
-/** Empty: anything. */
+/** Returns whether the bytes equal an alternative; an empty list matches everything. */
 function isOneOf(packed: Bytes, at: number, alternatives: readonly Bytes[]): boolean {
   if (alternatives.length === 0) return true
   for (const each of alternatives) {

@@ -1,26 +1,32 @@
-/** Logs by block range: the index and header blooms first, then the logs of the blocks that may have some, of folded blocks in the form they are stored in. */
+/**
+ * Finds logs by block range: index and header blooms first, then the logs of the candidate blocks.
+ * The index names candidates among persisted blocks; all blocks in diff layers are candidates.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { Log } from '../primitives/receipt.ts'
 import { equalBytes } from '../primitives/words.ts'
+import { LOG_SHARD_BLOCKS } from '../storage/blocks/log-index.ts'
+import type { LogValues, ShardBits, StoreReader } from '../storage/types.ts'
 import { searchRows } from './log-rows.ts'
 import type {
   Block,
+  BlockSpan,
   ChainView,
   FindLogs,
-  FlashblockPlace,
+  FlashblockId,
   FoundLog,
   LogPattern,
   LogRows,
   LogSink,
 } from './types.ts'
 
-/** Blocks above the view's newest or below its earliest are left out. */
+/** Finds logs. Blocks above the view's newest or below its earliest are left out. */
 export const findLogs: FindLogs = (view, filter, { limits, sink }) => {
   const pattern = preparePattern(filter)
   const values = [filter.addresses, ...filter.topics]
   const range = { first: filter.fromBlock, last: filter.toBlock }
-  const { firstTransaction = 0, toPlace } = filter
+  const { firstTransaction = 0, toFlashblock } = filter
   let reads = 0
   let bytes = 0
   let logs = 0
@@ -29,18 +35,21 @@ export const findLogs: FindLogs = (view, filter, { limits, sink }) => {
       return { status: 'expired', firstLeftOut: first }
     for (const number of numbers) {
       if (limits.isExpired()) return { status: 'expired', firstLeftOut: number }
-      const place = number === range.last ? toPlace : undefined
+      const flashblockId = number === range.last ? toFlashblock : undefined
       const wanted = { pattern, first: number === range.first ? firstTransaction : 0 }
-      const looked = lookAt(view, number, place)
-      if (looked === undefined || !mayMatch(looked.bloom, pattern)) continue
+      const blockLogs = readBlockLogs(view, number, flashblockId)
+      if (blockLogs === undefined || !mayMatch(blockLogs.bloom, pattern)) continue
       if (reads > 0 && reads >= limits.maxReads)
         return { status: 'tooMany', what: 'reads', found: logs, firstLeftOut: number }
-      const found = search(looked, wanted, sink)
+      const found = search(blockLogs, wanted, sink)
       reads += found.receipts
       const count = logs + found.logs
       bytes += found.bytes
       const what = count > limits.maxLogs ? 'logs' : bytes > limits.maxBytes ? 'bytes' : undefined
-      // A block that has more logs than may be is answered whole; one with more bytes can not be, but the blocks before it can.
+      /*
+       * The first block with logs is answered completely despite `maxLogs`. A block over `maxBytes`
+       * is left out, unless it is the first.
+       */
       const isLeftOut = logs > 0 || (what === 'bytes' && number > range.first)
       if (isLeftOut && what !== undefined)
         return { status: 'tooMany', what, found: count, firstLeftOut: number }
@@ -50,40 +59,39 @@ export const findLogs: FindLogs = (view, filter, { limits, sink }) => {
   return { status: 'found' }
 }
 
-type Looked =
+type BlockLogs =
   | { readonly bloom: Bytes; readonly rows: LogRows }
   | { readonly bloom: Bytes; readonly rows: undefined; readonly block: Block }
 type Wanted = { readonly pattern: PreparedPattern; readonly first: number }
 type Searched = { readonly logs: number; readonly bytes: number; readonly receipts: number }
 
-/** undefined: no such block. */
-function lookAt(
+function readBlockLogs(
   view: ChainView,
   number: bigint,
-  place: FlashblockPlace | undefined,
-): Looked | undefined {
-  const rows = place === undefined ? view.logRows(number) : undefined
+  flashblockId: FlashblockId | undefined,
+): BlockLogs | undefined {
+  const rows = flashblockId === undefined ? view.logRows(number) : undefined
   if (rows !== undefined) return { bloom: rows.bloom, rows }
-  const block = view.block(place === undefined ? { number } : { flashblock: place })
+  const block = view.block(flashblockId === undefined ? { number } : { flashblock: flashblockId })
   return block && { bloom: block.logsBloom, rows, block }
 }
 
-function search(looked: Looked, wanted: Wanted, sink: LogSink): Searched {
+function search(blockLogs: BlockLogs, wanted: Wanted, sink: LogSink): Searched {
   let logs = 0
   let bytes = 0
   const count = (dataBytes: number) => {
     logs++
     bytes += LOG_TEXT_BYTES + 2 * dataBytes
   }
-  if (looked.rows !== undefined) {
-    const { rows } = looked
+  if (blockLogs.rows !== undefined) {
+    const { rows } = blockLogs
     searchRows(rows, wanted, (row) => {
       count(row.dataEnd - row.data)
       sink.addRow(rows, row)
     })
     return { logs, bytes, receipts: rows.transactionCount }
   }
-  const { found, receipts } = searchBlock(looked.block, wanted)
+  const { found, receipts } = searchBlock(blockLogs.block, wanted)
   for (const one of found) {
     count(one.log.data.length)
     sink.add(one)
@@ -91,10 +99,10 @@ function search(looked: Looked, wanted: Wanted, sink: LogSink): Searched {
   return { logs, bytes, receipts }
 }
 
-/** Of a log with four topics, its data aside. */
+/** Size of the JSON text of a log with four topics, without its data. */
 const LOG_TEXT_BYTES = 800
 
-/** Logs of one block that match, in order. */
+/** Returns the matching logs of one block, in order. */
 export const logsIn = (block: Block, pattern: PreparedPattern): readonly FoundLog[] =>
   mayMatch(block.logsBloom, pattern) ? searchBlock(block, { pattern, first: 0 }).found : []
 
@@ -111,8 +119,8 @@ function searchBlock(
       for (const [at, log] of block.receipt(index)!.logs.entries()) {
         if (!matches(log, pattern)) continue
         hash ??= block.transactionHash(index)!
-        const place = { transactionIndex: index, logIndex: firstLog + at }
-        found.push({ log, block, transactionHash: hash, ...place })
+        const location = { transactionIndex: index, logIndex: firstLog + at }
+        found.push({ log, block, transactionHash: hash, ...location })
       }
     }
     firstLog += count
@@ -138,7 +146,7 @@ export function matches(log: Log, { addresses, topics }: LogPattern): boolean {
   return isOne(log.address, addresses) && topics.every((group, at) => isOne(log.topics[at]!, group))
 }
 
-/** Never without a bit in the bloom: there is no log then. */
+/** Returns whether the bloom allows a match. An empty bloom means that there is no log. */
 function mayMatch(bloom: Bytes, { bits }: PreparedPattern): boolean {
   if (bits.length === 0) return bloom.some((byte) => byte !== 0)
   return bits.every((group) =>
@@ -148,8 +156,43 @@ function mayMatch(bloom: Bytes, { bits }: PreparedPattern): boolean {
   )
 }
 
-/** Positions of a value in a bloom: the low 11 bits of the first three 16-bit words of its hash. */
+/**
+ * Returns the positions of a value in a bloom: the low 11 bits of the first three 16-bit words of
+ * its hash.
+ */
 function bitsOf(value: Bytes): readonly number[] {
   const hash = keccak256(value)
   return [0, 2, 4].map((at) => ((hash[at]! << 8) | hash[at + 1]!) & 2047)
+}
+
+/**
+ * Yields consecutive spans from `first` to `last`, each with its candidates in order.
+ * An index row may include blocks that were persisted or unwound since. The caller reads every
+ * candidate through a view, which knows its own chain.
+ */
+export function* logSpans(
+  { store, base }: { readonly store: Pick<StoreReader, 'logBlocks'>; readonly base: number },
+  values: LogValues,
+  { first, last }: { readonly first: number; readonly last: number },
+): Generator<BlockSpan, void> {
+  const isIndexed = values.some((group) => group.length > 0)
+  for (let from = first; from <= last; ) {
+    const shard = Math.floor(from / LOG_SHARD_BLOCKS)
+    const end = (shard + 1) * LOG_SHARD_BLOCKS - 1
+    const isInIndex = isIndexed && from <= base
+    const to = Math.min(end, last, isInIndex ? base : last)
+    const bits = isInIndex ? store.logBlocks(values, shard) : undefined
+    yield { first: BigInt(from), numbers: candidates(bits, from, to) }
+    from = to + 1
+  }
+}
+
+function candidates(bits: ShardBits | undefined, from: number, to: number): readonly bigint[] {
+  const numbers: bigint[] = []
+  for (let number = from; number <= to; number++) {
+    const offset = number % LOG_SHARD_BLOCKS
+    if (bits === undefined || (bits[offset >> 5]! & (1 << (offset & 31))) !== 0)
+      numbers.push(BigInt(number))
+  }
+  return numbers
 }

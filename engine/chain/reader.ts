@@ -1,25 +1,24 @@
-/** The reading side of one thread: leases, and the chain through the eyes of one endpoint (ADR 3). */
+/** The reading side of one thread: leases, and the chain as one endpoint sees it (ADR 3). */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { ViewError } from '../state/reader.ts'
-import type { StoreReader, TransactionPlace } from '../storage/types.ts'
+import type { StoreReader, TransactionLocation } from '../storage/types.ts'
 import { OLDEST } from '../views/arena.ts'
-import { tellChanges } from '../views/changes.ts'
+import type { ChainSnapshot, Position } from '../views/chain-snapshot.ts'
+import { forEachChange, recordingReader } from '../views/changes.ts'
+import { TRANSACTION_HASH, valueAt } from '../views/diff-layer.ts'
 import type { Lease } from '../views/lease.ts'
-import { notedReader } from '../views/noted.ts'
-import { assertHeld, assertValid, openState, openViewThread } from '../views/reader.ts'
-import type { Position, ViewRecord } from '../views/record.ts'
-import { TRANSACTION_HASH, valueAt } from '../views/table.ts'
-import type { SharedViews } from '../views/types.ts'
+import { assertLeased, assertValid, openState, openViewThread } from '../views/reader.ts'
+import { FULL_BLOCK_INDEX, type SharedViews } from '../views/types.ts'
 import { findInChain, findWithBlock, hashOf, indexOf, payloadAt, prepare } from '../views/walk.ts'
-import { WHOLE_INDEX } from '../views/whole-index.ts'
-import { openDecodedBlocks } from './block.ts'
-import { envOf } from './env.ts'
-import { keepFoldedHashes } from './folded-hashes.ts'
-import { type FoldedPlaces, keepFoldedPlaces } from './folded-places.ts'
-import { growthOf } from './growth.ts'
-import { type KeptLogRows, keepLogRows } from './kept-log-rows.ts'
-import { logSpans } from './log-blocks.ts'
+import { envOf, openDecodedBlocks } from './block.ts'
+import { createLogRowsCache, type LogRowsCache } from './log-rows-cache.ts'
+import { logSpans } from './logs.ts'
+import {
+  createPersistedHashes,
+  createPersistedLocations,
+  type PersistedLocations,
+} from './persisted-caches.ts'
 import type {
   Basis,
   Block,
@@ -33,14 +32,15 @@ import type {
   HeadMark,
   LatestHead,
 } from './types.ts'
-import { type BlocksContext, ViewBlocks } from './view-blocks.ts'
+import { type BlocksContext, growthOf, ViewBlocks } from './view-blocks.ts'
 
-/** Blocks whose transactions and receipts a thread keeps decoded. */
+/** Number of blocks whose decoded transactions and receipts a thread caches. */
 const DECODED_BLOCKS = 32
 
 /**
- * `thread`: the row of leases that is this thread's alone; `front`: the row of the one that lends it records, 0 unless said. `latest`:
- * complete unless said.
+ * Opens the chain for one thread.
+ * @param options `thread` is the thread's own row of leases. `front` is the row that lends it
+ * snapshots, 0 by default. `latest` is 'complete' by default.
  */
 export function openChainReader(options: {
   readonly views: SharedViews
@@ -48,34 +48,39 @@ export function openChainReader(options: {
   readonly chain: ChainSpec
   readonly thread: number
   readonly front?: number
-  /** Also what clients are not shown yet. */
+  /** Includes snapshots that clients do not see yet. */
   readonly seesAll?: boolean
   readonly latest?: LatestHead
-  /** What searches for logs keep; nothing unless said. */
-  readonly logRows?: KeptLogRows
+  /** Cache for log searches; nothing is cached without it. */
+  readonly logRows?: LogRowsCache
 }): ChainReader {
-  const { chain, latest = 'complete', logRows = keepLogRows(0) } = options
+  const { chain, latest = 'complete', logRows = createLogRowsCache(0) } = options
   const thread = openViewThread(options)
   const decoded = openDecodedBlocks(DECODED_BLOCKS)
   const shared = {
-    ...{ thread, decoded, logRows, chain, latest },
-    ...{ foldedHashes: keepFoldedHashes(), foldedPlaces: keepFoldedPlaces() },
+    thread,
+    decoded,
+    logRows,
+    chain,
+    latest,
+    persistedHashes: createPersistedHashes(),
+    persistedLocations: createPersistedLocations(),
   }
   const open = (lease: Lease, endpoint: Endpoint) => {
     try {
       const view = openView({ ...shared, lease, endpoint })
-      return { view, record: lease.record.number, release: lease.release }
+      return { view, snapshot: lease.snapshot.number, release: lease.release }
     } catch (error) {
       lease.release()
       throw error
     }
   }
   return {
-    newestRecord: () => thread.leases.newest(),
+    newestSnapshot: () => thread.leases.newest(),
     newestOfAll: () => thread.leases.newestOfAll(),
     lease: (endpoint) => open(thread.leases.lease(), endpoint),
-    adopt(record, endpoint) {
-      const lease = thread.leases.adopt(record)
+    adopt(snapshot, endpoint) {
+      const lease = thread.leases.adopt(snapshot)
       return lease === undefined ? undefined : open(lease, endpoint)
     },
   }
@@ -84,58 +89,60 @@ export function openChainReader(options: {
 type Context = BlocksContext & {
   readonly chain: ChainSpec
   readonly latest: LatestHead
-  readonly foldedPlaces: FoldedPlaces
+  readonly persistedLocations: PersistedLocations
 }
 
 function openView(context: Context): ChainView {
   const { thread, lease, endpoint, chain } = context
-  const { record } = lease
-  const { canonical } = record
+  const { snapshot } = lease
+  const { canonical } = snapshot
   const { latest, top } = headsOf(context)
   const blocks = new ViewBlocks(context, top)
 
   return {
-    record: record.number,
+    snapshot: snapshot.number,
     endpoint,
-    canonical: placeOf(context, canonical),
-    latest: placeOf(context, latest),
-    pending: { ...placeOf(context, blocks.top), ...progressOf(context, blocks.top) },
+    canonical: numberAndHash(context, canonical),
+    latest: numberAndHash(context, latest),
+    pending: { ...numberAndHash(context, blocks.top), ...progressOf(context, blocks.top) },
     earliest: chain.genesisNumber,
     get oldestState() {
       return oldestState(context)
     },
     cacheKey: (basis) => cacheKeyOf(context, basis),
     markOf: (basis) => markOf(context, basis),
-    changesSince(mark, basis, tell) {
-      assertHeld(lease)
-      return tellSince(context, mark, basis, tell)
+    changesSince(mark, basis, onChange) {
+      assertLeased(lease)
+      return forEachChangeSince(context, mark, basis, onChange)
     },
-    noted: (state, reads) => notedReader(thread.arena.seed, state, reads),
+    recordingReads: (state, reads) => recordingReader(thread.arena.seed, state, reads),
     block(selector: BlockSelector) {
-      assertHeld(lease)
+      assertLeased(lease)
       return blockOf(selector, { context, blocks, latest })
     },
     growth(block, from) {
-      assertHeld(lease)
+      assertLeased(lease)
       return growthOf(context, blocks, { block, from })
     },
     logSpans(values, range) {
-      assertHeld(lease)
+      assertLeased(lease)
       return logSpansOf(context, blocks, values, range)
     },
     logRows(number) {
-      assertHeld(lease)
+      assertLeased(lease)
       return blocks.logRows(number)
     },
     findTransaction(hash) {
-      assertHeld(lease)
+      assertLeased(lease)
       return findTransaction(context, blocks, hash)
     },
-    foldedNumbers(hashes) {
-      assertHeld(lease)
-      const places = context.thread.store.transactionPlaces(hashes)
-      assertValid(context.thread.arena, record)
-      return places.map((place) => (isFolded(place, record) ? place.blockNumber : undefined))
+    persistedNumbers(hashes) {
+      assertLeased(lease)
+      const locations = context.thread.store.transactionLocations(hashes)
+      assertValid(context.thread.arena, snapshot)
+      return locations.map((location) =>
+        isPersisted(location, snapshot) ? location.blockNumber : undefined,
+      )
     },
     state(block) {
       const position = blocks.positionOf(block)
@@ -151,48 +158,54 @@ function openView(context: Context): ChainView {
   }
 }
 
-/** What the endpoint shows of its record. */
+/** Returns the heads of the snapshot that the endpoint uses. */
 function headsOf({ lease, endpoint, latest }: Context): { latest: Position; top: Position } {
-  const { canonical, complete, pending } = lease.record
+  const { canonical, complete, pending } = lease.snapshot
   if (endpoint === 'standard') return { latest: canonical, top: canonical }
   return { latest: latest === 'canonical' ? canonical : complete, top: pending }
 }
 
-/** What selectors are looked up in. */
-type Shown = {
+type VisibleChain = {
   readonly context: Context
   readonly blocks: ViewBlocks
   readonly latest: Position
 }
 
-function blockOf(selector: BlockSelector, shown: Shown): Block | undefined {
-  if ('tag' in selector) return byTag(selector.tag, shown)
-  if ('number' in selector) return byNumber(selector.number, shown)
-  if ('flashblock' in selector) return shown.blocks.byPlace(selector.flashblock)
-  return byHash(selector.hash, selector.requireCanonical, shown)
+function blockOf(selector: BlockSelector, visible: VisibleChain): Block | undefined {
+  if ('tag' in selector) return byTag(selector.tag, visible)
+  if ('number' in selector) return byNumber(selector.number, visible)
+  if ('flashblock' in selector) return visible.blocks.byFlashblock(selector.flashblock)
+  return byHash(selector.hash, selector.requireCanonical, visible)
 }
 
-function byTag(tag: BlockTag, { context, blocks, latest }: Shown): Block | undefined {
-  const { record } = context.lease
+function byTag(tag: BlockTag, { context, blocks, latest }: VisibleChain): Block | undefined {
+  const { snapshot } = context.lease
   if (tag === 'latest') return blocks.at(latest)
   if (tag === 'pending') return blocks.at(blocks.top)
   if (tag === 'earliest') return blocks.byNumber(context.chain.genesisNumber)
-  const number = tag === 'safe' ? record.safe : record.finalized
-  return blocks.byNumber(BigInt(Math.min(number, record.canonical.height)))
+  const number = tag === 'safe' ? snapshot.safe : snapshot.finalized
+  return blocks.byNumber(BigInt(Math.min(number, snapshot.canonical.height)))
 }
 
-function byNumber(number: bigint, { context, blocks }: Shown): Block | undefined {
+function byNumber(number: bigint, { context, blocks }: VisibleChain): Block | undefined {
   const block = blocks.byNumber(onChain(number, context.chain))
-  // Blocks are kept when their state is not, but where a state was loaded there are none below it.
+  /*
+   * Blocks outlive their state. A directory that started from a loaded state has no blocks below
+   * that state.
+   */
   if (block === undefined && number < oldestState(context))
     throw new ViewError('pruned', `block ${number} is not here`)
   return block
 }
 
-function byHash(hash: Bytes, requireCanonical: boolean, { blocks }: Shown): Block | undefined {
+function byHash(
+  hash: Bytes,
+  requireCanonical: boolean,
+  { blocks }: VisibleChain,
+): Block | undefined {
   const block = blocks.byHash(hash)
   const isPrefix = block?.flashblockIndex !== undefined
-  // What a block was between two flashblocks is no block of the chain, but for the one in progress.
+  // A prefix is not a canonical block, except for the newest prefix of the pending block.
   if (block === undefined || !isPrefix || !requireCanonical) return block
   return blocks.positionOf(block)?.header === blocks.top.header ? block : undefined
 }
@@ -210,7 +223,10 @@ function logSpansOf(
   const first = Number(range.first > chain.genesisNumber ? range.first : chain.genesisNumber)
   const last = Math.min(Number(range.last), blocks.top.height)
   const { store, arena } = thread
-  // Where only a state was loaded, nothing says which logs there were in its block and before.
+  /*
+   * In a directory that started from a loaded state, nothing is known of logs in that block and
+   * below.
+   */
   if (first <= last && first <= Atomics.load(arena.words, OLDEST)) {
     const block = blocks.byNumber(BigInt(first))
     if (block === undefined) throw new ViewError('pruned', `block ${first} is not here`)
@@ -218,16 +234,20 @@ function logSpansOf(
   }
   const hole = holeIn(store, { first, last })
   if (hole !== undefined) throw new ViewError('pruned', `block ${hole} is not here`)
-  const spans = logSpans({ store, base: lease.record.base.height }, values, { first, last })
-  return inParts(spans, (numbers) => blocks.readAhead(numbers))
+  const spans = logSpans({ store, base: lease.snapshot.base.height }, values, { first, last })
+  return inParts(spans, (numbers) => blocks.prefetch(numbers))
 }
 
-/** Below the start of a fetched state, blocks that a search looks at before it may say that there are no logs. */
-const MOST_KEPT = 1_024
+/**
+ * Maximum number of blocks below the start of a fetched state that a search checks before it gives
+ * up.
+ */
+const MAX_RETAINED = 1_024
 
 /**
- * A lazy state that began anew keeps blocks of before, and has none between them and its start.
- * @returns a block of the range that is not here, or too far down to say; undefined: there is none
+ * Finds a gap: a lazy state that was restarted has older blocks, but none between them and its
+ * start.
+ * @returns a block of the range that is missing or too far down to check; undefined: all are there
  */
 function holeIn(
   store: StoreReader,
@@ -238,30 +258,33 @@ function holeIn(
   const highest = Math.min(last, start.oldestBlock - 1)
   for (let number = highest; number >= first; number--) {
     const hash = store.hashOfNumber(number)
-    const isHere = hash !== undefined && store.body(hash) !== undefined
-    if (!isHere || highest - number >= MOST_KEPT) return number
+    const isFound = hash !== undefined && store.body(hash) !== undefined
+    if (!isFound || highest - number >= MAX_RETAINED) return number
   }
   return undefined
 }
 
-/** Stored blocks that a search for logs reads at a time. */
-const AHEAD_BLOCKS = 16
+/** Number of stored blocks that a search for logs reads at once. */
+const PREFETCH_BLOCKS = 16
 
 function* inParts(
   spans: Iterable<BlockSpan>,
-  readAhead: (numbers: readonly bigint[]) => void,
+  prefetch: (numbers: readonly bigint[]) => void,
 ): Generator<BlockSpan, void> {
   for (const span of spans) {
     if (span.numbers.length === 0) yield span
-    for (let at = 0; at < span.numbers.length; at += AHEAD_BLOCKS) {
-      const numbers = span.numbers.slice(at, at + AHEAD_BLOCKS)
-      readAhead(numbers)
+    for (let at = 0; at < span.numbers.length; at += PREFETCH_BLOCKS) {
+      const numbers = span.numbers.slice(at, at + PREFETCH_BLOCKS)
+      prefetch(numbers)
       yield { first: at === 0 ? span.first : numbers[0]!, numbers }
     }
   }
 }
 
-/** @throws {ViewError} for a block of an older chain, which others may have: not the same as one that is not there yet. */
+/**
+ * @throws {ViewError} for a block of an older chain. Other nodes may have such a block, unlike one
+ * that does not exist yet.
+ */
 export function onChain(
   number: bigint,
   { genesisNumber }: Pick<ChainSpec, 'genesisNumber'>,
@@ -272,53 +295,61 @@ export function onChain(
 }
 
 function findTransaction(
-  { thread, lease, foldedPlaces }: Context,
+  { thread, lease, persistedLocations }: Context,
   blocks: ViewBlocks,
   hash: Bytes,
 ): { readonly block: Block; readonly index: number } | undefined {
   const { arena, store, query } = thread
-  const { base, unfolds } = lease.record
+  const { base, unwinds } = lease.snapshot
   query.bytes.set(hash)
   prepare(arena, query, TRANSACTION_HASH)
-  // Most questions are for what is not here yet: one walk says so.
-  const isHere = findInChain(arena, query, blocks.top, base.height) !== 0
-  const found = isHere ? findWithBlock(arena, query, blocks.top, base.height) : undefined
+  // One walk suffices for the common case, a transaction that is not in diff layers.
+  const isFound = findInChain(arena, query, blocks.top, base.height) !== 0
+  const found = isFound ? findWithBlock(arena, query, blocks.top, base.height) : undefined
   if (found !== undefined)
     return { block: blocks.at(found.block), index: arena.words[valueAt(arena, found.entry)]! }
-  const kept = foldedPlaces.get(hash, unfolds)
-  const place = kept ?? store.transactionPlace(hash)
-  assertValid(arena, lease.record)
-  if (!isFolded(place, lease.record)) return undefined
-  if (kept === undefined) foldedPlaces.keep(hash, unfolds, place)
-  const block = blocks.byNumber(BigInt(place.blockNumber))
-  return block === undefined ? undefined : { block, index: place.index }
+  const cached = persistedLocations.get(hash, unwinds)
+  const location = cached ?? store.transactionLocation(hash)
+  assertValid(arena, lease.snapshot)
+  if (!isPersisted(location, lease.snapshot)) return undefined
+  if (cached === undefined) persistedLocations.set(hash, unwinds, location)
+  const block = blocks.byNumber(BigInt(location.blockNumber))
+  return block === undefined ? undefined : { block, index: location.index }
 }
 
-/** A row above the base is of a block folded since: this view has it in its tables, or does not have it. */
-const isFolded = (
-  place: TransactionPlace | undefined,
-  { base }: ViewRecord,
-): place is TransactionPlace => place !== undefined && place.blockNumber <= base.height
+/**
+ * A location above the base belongs to a block persisted since. The view either has that block in
+ * diff layers or does not contain it.
+ */
+const isPersisted = (
+  location: TransactionLocation | undefined,
+  { base }: ChainSnapshot,
+): location is TransactionLocation => location !== undefined && location.blockNumber <= base.height
 
-function placeOf({ thread, lease }: Context, head: Position) {
-  const hash = head.table === 0 ? lease.record.base.hash : hashOf(thread.arena, head)
+function numberAndHash({ thread, lease }: Context, head: Position) {
+  const hash = head.diffLayer === 0 ? lease.snapshot.base.hash : hashOf(thread.arena, head)
   return { number: BigInt(head.height), hash }
 }
 
-/** How far the newest block has come; a block that only the store knows has forgotten it. */
+/**
+ * Returns the progress of the newest block. A block that only the store has lost its flashblocks.
+ */
 function progressOf({ thread }: Context, head: Position) {
-  if (head.table === 0) return { index: WHOLE_INDEX, payloadId: undefined }
+  if (head.diffLayer === 0) return { index: FULL_BLOCK_INDEX, payloadId: undefined }
   const { arena } = thread
   const payloadId = payloadAt(arena, head)
-  return { index: payloadId === undefined ? WHOLE_INDEX : indexOf(arena, head), payloadId }
+  return { index: payloadId === undefined ? FULL_BLOCK_INDEX : indexOf(arena, head), payloadId }
 }
 
-/** Block ids are never used twice, so they stand for all that the blocks hold. A record that only raises the base changes no answer. */
+/**
+ * Keys can consist of block ids, because an id never names two contents. A snapshot that only
+ * raises the base keeps its key.
+ */
 function cacheKeyOf(context: Context, basis: Basis): string {
   const { lease, endpoint } = context
-  const { canonical, safe, finalized } = lease.record
+  const { canonical, safe, finalized } = lease.snapshot
   const { latest, top } = headsOf(context)
-  // Without a trie the header of a whole block gets its roots later.
+  // The header is part of the key, because without a trie a full block gets its roots later.
   const keyOf = ({ id, tag, header }: Position) => `${id}:${tag}:${header}`
   if (basis === 'latest') return `${endpoint} latest ${keyOf(latest)}`
   if (basis === 'pending') return `${endpoint} pending ${keyOf(top)}`
@@ -326,8 +357,8 @@ function cacheKeyOf(context: Context, basis: Basis): string {
 }
 
 function markOf(context: Context, basis: HeadBasis): HeadMark {
-  const { id, height, table, tag } = headOf(context, basis)
-  return { id, height, table, tag, unfolds: context.lease.record.unfolds }
+  const { id, height, diffLayer, tag } = headOf(context, basis)
+  return { id, height, diffLayer, tag, unwinds: context.lease.snapshot.unwinds }
 }
 
 function headOf(context: Context, basis: HeadBasis): Position {
@@ -335,16 +366,19 @@ function headOf(context: Context, basis: HeadBasis): Position {
   return basis === 'latest' ? latest : top
 }
 
-/** An unfold has replaced blocks: nothing is carried over it, though a head may be above all of them. */
-function tellSince(
+/**
+ * Reports changes since the mark. An unwind replaces blocks, so nothing is reported across one,
+ * even if a head is above all of them.
+ */
+function forEachChangeSince(
   context: Context,
   mark: HeadMark,
   basis: HeadBasis,
-  tell: (hash: number) => void,
+  onChange: (hash: number) => void,
 ): boolean {
   const { thread, lease } = context
-  const { base, unfolds } = lease.record
-  if (unfolds !== mark.unfolds) return false
+  const { base, unwinds } = lease.snapshot
+  if (unwinds !== mark.unwinds) return false
   const from = { ...mark, header: 0, transactions: 0 }
-  return tellChanges(thread.arena, { from, to: headOf(context, basis), base }, tell)
+  return forEachChange(thread.arena, { from, to: headOf(context, basis), base }, onChange)
 }

@@ -1,4 +1,7 @@
-/** The chain as one request sees it: blocks, transactions, receipts, logs and state of one record through one endpoint. */
+/**
+ * The chain as one request sees it: blocks, transactions, receipts, logs and state of one snapshot
+ * through one endpoint.
+ */
 import type { BlockEnv } from '../evm/engine.ts'
 import type { BlockTail } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -9,82 +12,104 @@ import type { StateReader } from '../state/reader.ts'
 import type { ReadSet } from '../state/reads.ts'
 import type { LogValues, ProofLimits, TrieAt } from '../storage/types.ts'
 
-/** `standard`: latest is canonical, pending means latest. `flashblocks`: latest is complete, or as the node says, pending is pending. */
+/**
+ * `standard`: latest is the canonical head, and so is pending. `flashblocks`: latest is as in
+ * LatestHead, pending is the newest prefix.
+ */
 export type Endpoint = 'standard' | 'flashblocks'
-/** Which head `latest` is on the flashblocks endpoint: as at X Layer, or as in a plain OP node. */
+/**
+ * Head that `latest` means on the flashblocks endpoint: 'complete' as at X Layer, 'canonical' as in
+ * a plain OP node.
+ */
 export type LatestHead = 'complete' | 'canonical'
 
-/** What answers depend on: the chain up to the latest block, or up to the pending one; `heads`: anything in a view. */
+/**
+ * Part of a view that a response depends on: the chain up to the latest or the pending block, or
+ * all heads.
+ */
 export type Basis = 'latest' | 'pending' | 'heads'
 
-/** A basis that is one head. */
 export type HeadBasis = Exclude<Basis, 'heads'>
-/** Where a head stood in one view, for `changesSince` of a later one. Plain data, opaque outside of chain/. */
+/**
+ * A head of one view, as the start of `changesSince` in a later view. Plain data, opaque outside of
+ * chain/.
+ */
 export type HeadMark = {
   readonly id: number
   readonly height: number
-  readonly table: number
+  readonly diffLayer: number
   readonly tag: number
-  readonly unfolds: number
+  readonly unwinds: number
 }
 
 export type BlockTag = 'latest' | 'pending' | 'safe' | 'finalized' | 'earliest'
-/** A block as it was after one of its flashblocks. */
-export type FlashblockPlace = {
+/** Names a block as of one of its flashblocks. */
+export type FlashblockId = {
   readonly number: bigint
   readonly index: number
-  /** 0x + 16 hex digits: of this payload alone; undefined: of the one that the chain has there. */
+  /** Payload of the flashblock, 0x and 16 hex digits; undefined: the payload that the chain has. */
   readonly payloadId?: string | undefined
 }
 export type BlockSelector =
   | { readonly tag: BlockTag }
   | { readonly number: bigint }
-  | { readonly flashblock: FlashblockPlace }
+  | { readonly flashblock: FlashblockId }
   | { readonly hash: Bytes; readonly requireCanonical: boolean }
 
-/** A block, or a prefix of one, found in a view. Valid as long as the view's lease. */
+/** A block, or a prefix of one, found in a view. It is valid as long as the view's lease. */
 export interface Block {
   readonly number: bigint
-  /** Momentary while pending. */
+  /** A partial hash while the block is pending. */
   readonly hash: Bytes
-  /** Flashblock index of the prefix; undefined: a whole block. */
+  /** Flashblock index of the prefix; undefined: a full block. */
   readonly flashblockIndex: number | undefined
-  /** Whole and folded: whatever it says stands under its hash for good. */
-  readonly isFolded: boolean
+  /** Whether the block is complete and persisted. Everything in it is then final under its hash. */
+  readonly isPersisted: boolean
   readonly header: Header
-  /** The header's, 256 bytes, without decoding the rest. */
+  /** Bloom of the header, 256 bytes, read without decoding the rest. */
   readonly logsBloom: Bytes
   readonly transactionCount: number
   transaction(index: number): Transaction | undefined
   receipt(index: number): Receipt | undefined
-  /** Of every transaction, in order; a tenth of the work of `receipts`. */
+  /**
+   * Returns bloom and count of the logs of every transaction, in order. The work is a tenth of
+   * `receipts`.
+   */
   logSummaries(): readonly LogSummary[]
   transactionHash(index: number): Bytes | undefined
   transactions(): readonly Transaction[]
   transactionHashes(): readonly Bytes[]
   receipts(): readonly Receipt[]
-  /** What an Ethereum block has after its transactions. */
+  /** Returns the parts of an Ethereum block after its transactions. */
   tail(): BlockTail
-  /** Index in the block of the first log of transaction `index`. */
+  /** Returns the index in the block of the first log of transaction `index`. */
   firstLogIndex(index: number): number
 }
 
-/** What a block was at its flashblocks. */
+/** A block as of each of its flashblocks. */
 export type Growth = {
-  /** Equal in two views: the same block, which has only grown between them. undefined: the view has no table of it any more. */
+  /**
+   * An equal id in two views means the same block, which has only grown. undefined: the view has no
+   * diff layer of the block any more.
+   */
   readonly id: number | undefined
-  /** 0x + 16 hex digits; undefined: its flashblocks are not known, or not shown here. */
+  /**
+   * 0x and 16 hex digits; undefined: the flashblocks are not known, or not part of this endpoint.
+   */
   readonly payloadId: string | undefined
-  /** Prefixes of the block, oldest first; the block itself where its flashblocks are not known. */
+  /**
+   * Prefixes of the block, oldest first; only the block itself when its flashblocks are not known.
+   */
   readonly flashblocks: readonly Block[]
 }
 
 /**
- * One record, one endpoint. All answers belong together.
- * @throws {ViewError} from any read: 'void' or 'gone': start again on a newer record; 'pruned': history is not kept that far back.
+ * One snapshot seen through one endpoint; all responses are consistent with each other.
+ * @throws {ViewError} from any read. 'void' or 'gone': the caller starts again on a newer snapshot.
+ * 'pruned': the history does not go back so far.
  */
 export interface ChainView {
-  readonly record: number
+  readonly snapshot: number
   readonly endpoint: Endpoint
   readonly canonical: { readonly number: bigint; readonly hash: Bytes }
   readonly latest: { readonly number: bigint; readonly hash: Bytes }
@@ -92,66 +117,90 @@ export interface ChainView {
     readonly number: bigint
     readonly hash: Bytes
     readonly index: number
-    /** 0x + 16 hex digits; undefined when the pending block came without a feed. */
+    /** 0x and 16 hex digits; undefined when the pending block came without a feed. */
     readonly payloadId?: string | undefined
   }
   readonly earliest: bigint
-  /** First block whose state is kept. */
   readonly oldestState: bigint
-  /** For result caches: equal keys give equal answers, for all that depends on nothing but `basis`. */
+  /**
+   * Returns a key for result caches. Equal keys mean equal results for everything that depends only
+   * on `basis`.
+   */
   cacheKey(basis: Basis): string
   markOf(basis: HeadBasis): HeadMark
   /**
-   * Tells which accounts and slots the state of a head has otherwise than that of an older view's, as hashes of their keys, and now and then of one
-   * that has not changed. false: it is another chain, or too much to look at; what was told is not all of it.
+   * Reports the key hashes of accounts and slots whose values differ between an older head and this
+   * one. Some reported values are equal.
+   * @returns false for another chain or too many entries; the report is then incomplete
    */
-  changesSince(mark: HeadMark, basis: HeadBasis, tell: (hash: number) => void): boolean
-  /** The same state; what is read of it is noted, by the hashes that `changesSince` tells. */
-  noted(state: StateReader, reads: ReadSet): StateReader
-  /** undefined: no such block on this chain. @throws {PlaceError} for a flashblock that is not held any more, or of another payload */
+  changesSince(mark: HeadMark, basis: HeadBasis, onChange: (hash: number) => void): boolean
+  /** Wraps a state so that its reads are recorded, by the hashes that `changesSince` reports. */
+  recordingReads(state: StateReader, reads: ReadSet): StateReader
+  /**
+   * Finds a block; undefined: no such block on this chain.
+   * @throws {FlashblockUnavailableError} for a flashblock that is not retained any more, or belongs
+   * to another payload
+   */
   block(selector: BlockSelector): Block | undefined
-  /** What a block of this view was at its flashblocks from index `from` on. */
+  /** Returns the prefixes of a block of this view from flashblock index `from` on. */
   growth(block: Block, from: number): Growth
-  /** Spans of blocks from `first` to `last`, as far as the view goes, with those that may have a log of the values (log-index.ts). */
+  /**
+   * Yields spans of blocks from `first` to `last`, as far as the view goes. Each names the blocks
+   * that may have a log with the values (storage/blocks/log-index.ts).
+   */
   logSpans(
     values: LogValues,
     range: { readonly first: bigint; readonly last: bigint },
   ): Iterable<BlockSpan>
-  /** Of a block that `logSpans` has named; undefined: it is not folded, or not whole here: to be looked at as a block. */
+  /**
+   * Returns the log rows of a block named by `logSpans`. undefined: the block is not persisted or
+   * incomplete, and has to be read as a block.
+   */
   logRows(number: bigint): LogRows | undefined
   findTransaction(hash: Bytes): { readonly block: Block; readonly index: number } | undefined
-  /** Of many transactions the numbers of their blocks, as far as those are folded: the others are for `findTransaction`. */
-  foldedNumbers(hashes: readonly Bytes[]): readonly (number | undefined)[]
+  /** Returns the block numbers of persisted transactions. `findTransaction` finds the others. */
+  persistedNumbers(hashes: readonly Bytes[]): readonly (number | undefined)[]
   state(block: Block): StateReader
-  /** Of a whole block at or below `canonical`. @throws {ProofError} {ProofRaceError} begin again */
+  /**
+   * Opens the trie of a full block at or below `canonical`.
+   * @throws {ProofError} when there is no proof; {ProofRaceError} when the chain moved meanwhile;
+   * the caller starts again
+   */
   trieAt(block: Block, limits: ProofLimits): TrieAt
   env(block: Block): BlockEnv
 }
 
 /** The reading side of one thread. */
 export interface ChainReader {
-  /** Newest record number: changes with each publish. */
-  newestRecord(): number
-  /** Of all: above `newestRecord` where clients are shown records later than they are published. */
+  /** Returns the newest visible snapshot number; it changes with each publish. */
+  newestSnapshot(): number
+  /**
+   * Returns the newest snapshot number of all. With a flashblock lag it is above `newestSnapshot`.
+   */
   newestOfAll(): number
-  /** Leases the newest record. */
   lease(endpoint: Endpoint): LeasedView
-  /** Leases the record that the front holds for us; undefined: gone, start again. */
-  adopt(record: number, endpoint: Endpoint): LeasedView | undefined
+  /**
+   * Leases a snapshot that the front leases for this thread; undefined: the snapshot is gone and
+   * the caller starts again.
+   */
+  adopt(snapshot: number, endpoint: Endpoint): LeasedView | undefined
 }
 export interface LeasedView {
   readonly view: ChainView
-  /** The same record through the other endpoint's eyes shares the lease. */
-  readonly record: number
+  /** Both endpoints' views of a snapshot can share the lease. */
+  readonly snapshot: number
   release(): void
 }
 
 /**
- * A sealed block as its source hands it to the writer (in `dev`: the sequencer, by MessagePort). What may be undefined is compared where the
- * source knows it.
+ * An upstream block as its source passes it to the writer (in `dev`, the sequencer uses a
+ * MessagePort). Optional fields are compared only when the source knows them.
  */
-export type SealedBlock = {
-  /** Of the header. A source that knows it may be asked for another block of its height before anything halts. */
+export type UpstreamBlock = {
+  /**
+   * Hash of the header. With a hash, the source can be asked for another block of the height before
+   * anything halts.
+   */
   readonly hash?: Bytes | undefined
   readonly payloadId: string
   readonly parentHash: Bytes
@@ -167,55 +216,62 @@ export type SealedBlock = {
   readonly gasUsed: bigint
   readonly receiptsRoot: Bytes
   readonly logsBloom: Bytes
-  /** The keeper's is taken where it is undefined. */
+  /** Without it, the persistence thread's root is used. */
   readonly stateRoot: Bytes | undefined
-  /** Known with the state root; both are needed for a reorg below the fold head, and where no trie is kept. */
+  /**
+   * Known together with the state root. Both are needed for a reorg below the persisted head, and
+   * for a node without a trie.
+   */
   readonly withdrawalsRoot?: Bytes | undefined
   readonly blobGasUsed?: bigint | undefined
   readonly excessBlobGas?: bigint
   readonly requestsHash?: Bytes | undefined
 }
 
-/** Blocks in a row, and in order those of them that are to be looked at. */
+/** Consecutive blocks, and those of them that have to be read, in order. */
 export type BlockSpan = { readonly first: bigint; readonly numbers: readonly bigint[] }
 
-/** What a log must have. */
 export type LogPattern = {
-  /** Emitted by one of these; empty: by anybody. */
+  /** Possible emitters; empty: anybody. */
   readonly addresses: readonly Bytes[]
-  /** At each position one of these; empty: anything. A log with fewer topics than positions does not match. */
+  /**
+   * Alternatives for each topic position; empty: anything. A log with fewer topics than positions
+   * does not match.
+   */
   readonly topics: readonly (readonly Bytes[])[]
 }
-/** Which logs are wanted, from whole blocks of a view. */
+/** Conditions on logs from complete blocks of a view. */
 export type LogFilter = LogPattern & {
-  /** First and last block, both on the view's chain. */
   readonly fromBlock: bigint
   readonly toBlock: bigint
-  /** Of the first block: what stands before it is left out. */
+  /** Transactions of the first block before this index are left out. */
   readonly firstTransaction?: number | undefined
-  /** The last block only as far as this flashblock of it; undefined: as far as the view has it. */
-  readonly toPlace?: FlashblockPlace | undefined
+  /**
+   * The last block counts only up to this flashblock; undefined: as far as the view has the block.
+   */
+  readonly toFlashblock?: FlashblockId | undefined
 }
 export type FoundLog = {
   readonly log: Log
   readonly block: Block
   readonly transactionHash: Bytes
-  /** Of the transaction in the block. */
   readonly transactionIndex: number
-  /** In the block. */
+  /** Index of the log in the block. */
   readonly logIndex: number
 }
 export type LogLimits = {
   readonly maxLogs: number
-  /** Of their JSON text, about. */
+  /** Approximate size of the logs' JSON text. */
   readonly maxBytes: number
-  /** Receipts: no further block is read when so many have been. */
+  /** Number of receipts after which no further block is read. */
   readonly maxReads: number
   readonly isExpired: () => boolean
 }
 /**
- * `tooMany` logs, bytes of them, or receipts to read. What comes before `firstLeftOut` is within the limits; the first block that was read is never left
- * out, so that [fromBlock, firstLeftOut - 1] is a smaller range that can be answered.
+ * `tooMany` logs, bytes, or receipts to read. Everything before `firstLeftOut` is within the
+ * limits.
+ * The first block that was read is never left out. The smaller range [fromBlock, firstLeftOut - 1]
+ * therefore has a result.
  */
 export type LogSearch =
   | { readonly status: 'found' }
@@ -226,43 +282,47 @@ export type LogSearch =
       readonly firstLeftOut: bigint
     }
   | { readonly status: 'expired'; readonly firstLeftOut: bigint }
-/** Of a folded block, what a search for logs reads (log-rows.ts). */
+/** The part of a persisted block that a search for logs reads (log-rows.ts). */
 export type LogRows = {
   readonly number: number
   readonly hash: Bytes
-  /** The header's, 256 bytes. */
+  /** Bloom of the header, 256 bytes. */
   readonly bloom: Bytes
-  /** Seconds. */
+  /** Timestamp of the block, in seconds. */
   readonly timestamp: bigint
   readonly transactionCount: number
   /**
-   * Of each transaction that has logs: its index, the number of logs before its own in the block, the length of its list (4 bytes each), its
-   * hash (32), and RLP of its logs, one after the other.
+   * For each transaction with logs: index, index of its first log in the block, length of the log
+   * list, hash, logs.
+   * The numbers take 4 bytes each, the hash 32; the logs are RLP items one after the other.
    */
   readonly packed: Bytes
 }
-/** Offsets in `packed` of what one log is. */
+/** Offsets of the parts of one log in `packed`. */
 export type LogRow = {
-  /** 32 bytes. */
+  /** Offset of 32 bytes. */
   readonly transactionHash: number
   readonly transactionIndex: number
-  /** In the block. */
+  /** Index of the log in the block. */
   readonly logIndex: number
-  /** 20 bytes. */
+  /** Offset of 20 bytes. */
   readonly address: number
-  /** 32 bytes of the first topic, which lies as far before the next as its length in RLP. */
+  /** Offset of the first topic, 32 bytes. The next topics follow at a distance of TOPIC_STEP. */
   readonly topics: number
   readonly topicCount: number
   readonly data: number
   readonly dataEnd: number
 }
-/** Gets logs in chain order. What it has got is of no use when the search then ends otherwise than `found`. */
+/**
+ * Receives logs in chain order. They are void when the search ends with another status than
+ * `found`.
+ */
 export interface LogSink {
   add(found: FoundLog): void
-  /** Of a folded block. */
+  /** Receives a log of a persisted block. */
   addRow(rows: LogRows, row: LogRow): void
 }
-/** Looks at the bloom before it reads receipts; polls `isExpired` between blocks. */
+/** Checks the bloom before it reads receipts, and `isExpired` between blocks. */
 export type FindLogs = (
   view: ChainView,
   filter: LogFilter,

@@ -1,4 +1,7 @@
-/** The base fee of the next block, and the parameters of it that extraData carries (execution rules of Holocene and Jovian). */
+/**
+ * The base fee of the next block, and its parameters in extraData (execution rules of Holocene and
+ * Jovian).
+ */
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { bigintToBytes, bytesToBigint, concatBytes } from '../primitives/words.ts'
@@ -11,8 +14,9 @@ export type FeeParameters = FeeConstants & {
 }
 
 /**
- * Wei. `timestamp` is that of the block whose fee is asked; the parameters come from its parent.
- * @throws {ExtraDataError} when the parent should carry parameters and does not
+ * Returns the base fee of the next block in wei.
+ * @param timestamp timestamp of the next block; the parameters come from its parent
+ * @throws {ExtraDataError} when the parent should have parameters and does not
  */
 export function nextBaseFee(
   chain: Pick<ChainSpec, 'rulesAt'>,
@@ -31,7 +35,11 @@ export function nextBaseFee(
   return larger(adjusted({ fee, metered, target, denominator }), minBaseFee)
 }
 
-/** 0, 9 or 17 bytes: version, denominator and elasticity as 32 bits, from Jovian the minimal base fee as 64. @throws {RangeError} when a number is too large */
+/**
+ * Encodes 0, 9 or 17 bytes: version, denominator and elasticity of 32 bits each, from Jovian on the
+ * minimum base fee of 64 bits.
+ * @throws {RangeError} when a number is too large
+ */
 export function encodeExtraData(
   parameters: FeeParameters,
   version: Rules['extraDataVersion'],
@@ -45,7 +53,10 @@ export function encodeExtraData(
   return version === 1 ? concatBytes(constants, bigintToBytes(parameters.minBaseFee, 8)) : constants
 }
 
-/** What a header of that version carries. @throws {ExtraDataError} on another length, another version, or a zero */
+/**
+ * Decodes the extraData of a header of that version.
+ * @throws {ExtraDataError} for another length or version, or for a zero
+ */
 export function decodeExtraData(
   extraData: Bytes,
   version: NonNullable<Rules['extraDataVersion']>,
@@ -62,7 +73,7 @@ export function decodeExtraData(
   return { denominator, elasticity, minBaseFee: bytesToBigint(extraData.subarray(9)) }
 }
 
-/** A header's extraData is not what its fork asks for: the block is invalid. */
+/** A header's extraData does not match its fork, so the block is invalid. */
 export class ExtraDataError extends Error {
   override name = 'ExtraDataError'
 }
@@ -81,7 +92,7 @@ function adjusted(block: {
   readonly denominator: bigint
 }): bigint {
   const { fee, metered, target, denominator } = block
-  // A gas limit below the elasticity has no target to be measured against.
+  // A gas limit below the elasticity gives a target of 0.
   if (metered === target || target === 0n) return fee
   if (metered > target) return fee + larger(1n, (fee * (metered - target)) / target / denominator)
   return fee - (fee * (target - metered)) / target / denominator

@@ -1,9 +1,12 @@
-/** The ten accounts of the mnemonic "test test test test test test test test test test test junk": public keys to everyone, for development only. */
+/**
+ * The ten accounts of the mnemonic "test test test test test test test test test test test junk".
+ * The keys are public, so the accounts are for development only.
+ */
 import type { Hex } from '../primitives/bytes.ts'
 
 export const DEV_MNEMONIC = 'test test test test test test test test test test test junk'
 
-/** Path m/44'/60'/0'/0/0 to /9, in order. */
+/** Accounts at the paths m/44'/60'/0'/0/0 to /9. */
 export const DEV_ACCOUNTS: readonly { readonly address: Hex; readonly privateKey: Hex }[] = [
   {
     address: '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266',

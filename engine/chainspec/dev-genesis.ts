@@ -1,40 +1,42 @@
-/** The chain of the embedded network: its own genesis at height 0, under the newest rules of a chosen chain. */
+/**
+ * The chain of the embedded network: a genesis at height 0 under the newest rules of a chosen
+ * chain.
+ */
 
-import { hashHeader } from '../primitives/header-codec.ts'
+import { hashHeader } from '../primitives/header.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { encodeExtraData } from './base-fee.ts'
 import { DEV_ACCOUNTS } from './dev-accounts.ts'
 import type { Schedule } from './forks.ts'
-import { type Allocation, allocationRoots, genesisHeader } from './genesis.ts'
+import { type Allocation, allocationRoots, genesisHeader, SYSTEM_CONTRACTS } from './genesis.ts'
 import { SEQUENCER_FEE_VAULT } from './l1-attributes.ts'
 import { NEWEST_AT_0 } from './networks.ts'
 import { type ChainParameters, rulesOf } from './rules.ts'
-import { SYSTEM_CONTRACTS } from './system-contracts.ts'
 import type { ChainSpec } from './types.ts'
 
 export type DevOptions = {
-  /** The chain whose rules and, when `chainId` is left out, id it takes. */
+  /** The chain that gives the rules and, without `chainId`, the id. */
   readonly parameters: ChainParameters
   readonly name: string
   /** Seconds. */
   readonly blockTime: number
   readonly chainId?: bigint
-  /** Of the genesis block, seconds. */
+  /** Timestamp of the genesis block, in seconds. */
   readonly timestamp: bigint
   readonly gasLimit?: bigint
-  /** Every fork of `NEWEST_AT_0` at 0 unless told otherwise. */
+  /** Every fork of `NEWEST_AT_0` at 0 by default. */
   readonly schedule?: Schedule
-  /** Laid over the accounts and contracts that every such chain has. */
+  /** Further accounts; they replace the default accounts and contracts at their addresses. */
   readonly alloc?: Allocation
 }
 
-/** Tokens of 10^18 that each of the ten accounts starts with. */
+/** Balance of each of the ten accounts, in tokens of 10^18. */
 export const DEV_BALANCE = 10_000n
-/** Wei. Also the minimum, so that an idle chain keeps it. */
+/** Wei. The value is also the minimum, so that an idle chain retains it. */
 export const DEV_BASE_FEE = 100_000_000n
 export const DEV_GAS_LIMIT = 50_000_000n
 
-/** Equal options give an equal genesis. */
+/** Makes the chain; equal options give an equal genesis. */
 export function devChain(options: DevOptions): ChainSpec {
   const chainId = options.chainId ?? options.parameters.chainId
   const { schedule = NEWEST_AT_0 } = options

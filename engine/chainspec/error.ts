@@ -1,11 +1,17 @@
-/** A chain cannot be made from what was given: names the key or the file, what it holds, what was expected. */
+/**
+ * A chain cannot be made from its input. The message names the key or the file, the value and the
+ * expectation.
+ */
 import { Refusal } from '../primitives/json-fields.ts'
 
 export class ChainError extends Error {
   override name = 'ChainError'
 }
 
-/** @throws {ChainError} for what a reader of JSON refuses */
+/**
+ * Runs a reader of JSON.
+ * @throws {ChainError} for values that the reader refuses
+ */
 export function readingChain<T>(read: () => T): T {
   try {
     return read()

@@ -1,15 +1,19 @@
-/** Length of FastLZ level 1 output, by which OP chains estimate how well a transaction compresses (Fjord). */
+/**
+ * Length of FastLZ level 1 output. OP chains estimate with it how well a transaction compresses
+ * (Fjord).
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 
 /**
- * Bytes that FastLZ would take for `data`. It is a consensus figure: hash, window, the lazy table and the rounding of runs are those
- * of the reference compressor, to the byte.
+ * Returns the number of bytes that FastLZ would need for `data`.
+ * The number is part of consensus. Hash, window, lazy table and rounding of runs therefore match
+ * the reference compressor to the byte.
  */
 export function fastlzLength(data: Bytes): number {
   const limit = data.length < 13 ? 0 : data.length - 13
   const base = take(data.length)
   let length = 0
-  /** First byte not yet written out. */
+  /** First byte that is not part of the output yet. */
   let anchor = 0
   let at = 2
   while (at < limit) {
@@ -20,7 +24,7 @@ export function fastlzLength(data: Bytes): number {
     const matched = matchLength(data, found, limit + 9)
     length += copyLength(matched)
     at += matched
-    // Of a match only the two places behind it enter the table.
+    // The table gets only the two positions behind a match.
     for (const end = at + 2; at < end; at++) SEEN[slotOf(threeAt(data, at))] = base + at
     anchor = at
   }
@@ -28,16 +32,17 @@ export function fastlzLength(data: Bytes): number {
 }
 
 const TABLE_SIZE = 8192
-/** A match may start this far back. */
+/** Maximum distance to the start of a match. */
 const WINDOW = 8191
-/** Literals in a run, and bytes in one instruction's copy. */
+/** Maximum number of literals in a run, and of bytes in one copy instruction. */
 const MAX_LITERALS = 32
 const MAX_COPY = 262
 
 /**
- * Scratch: where each slot's bytes were last seen, counted on from one call to the next, and behind them where the next one begins to count. What is
- * below a call's base is of another one, and as good as the zero that a call begins with. A new table for each transaction was 4 of 5 µs
- * and 32 kB to collect (2026-11).
+ * Scratch table of the last position of each hash. Positions count up across calls; the last entry
+ * is the next call's start.
+ * An entry below a call's start belongs to an older call and counts as 0. A new table per
+ * transaction took 4 of 5 µs, and 32 kB of garbage (November 2026).
  */
 const SEEN = new Uint32Array(TABLE_SIZE + 1)
 function take(length: number): number {
@@ -49,26 +54,31 @@ function take(length: number): number {
 type Search = { readonly data: Bytes; readonly base: number; readonly limit: number }
 type Match = { readonly at: number; readonly earlier: number }
 
-/** The first place from `from` on whose three bytes were seen within the window; undefined: none before the limit. */
+/**
+ * Finds the first position from `from` on whose three bytes were seen within the window; undefined:
+ * none before the limit.
+ */
 function nextMatch({ data, base, limit }: Search, from: number): Match | undefined {
   for (let at = from; at < limit; at++) {
     const three = threeAt(data, at)
     const slot = slotOf(three)
     const earlier = Math.max(0, SEEN[slot]! - base)
     SEEN[slot] = base + at
-    // The compressor steps on before it looks at what it found: a match at the last place is lost.
+    // The compressor advances before it checks a match, so a match at the last position is lost.
     if (at - earlier <= WINDOW && three === threeAt(data, earlier))
       return at + 1 < limit ? { at, earlier } : undefined
   }
   return undefined
 }
 
-/** As the compressor counts: the bytes after the first three that are equal, and the first that is not. */
+/**
+ * Counts as the compressor does: the equal bytes after the first three, and the first unequal one.
+ */
 function matchLength(data: Bytes, { at, earlier }: Match, end: number): number {
-  const most = end - at - 3
+  const max = end - at - 3
   let length = 0
-  while (length < most && data[earlier + 3 + length] === data[at + 3 + length]) length++
-  return length < most ? length + 1 : length
+  while (length < max && data[earlier + 3 + length] === data[at + 3 + length]) length++
+  return length < max ? length + 1 : length
 }
 
 function literalLength(count: number): number {

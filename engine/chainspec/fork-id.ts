@@ -1,4 +1,7 @@
-/** The fork id of a chain: the checksum of its active forks (EIP-6122), and the times of all (EIP-7910). */
+/**
+ * The fork id of a chain: the checksum of its active forks (EIP-6122), and the times of all forks
+ * (EIP-7910).
+ */
 import { crc32 } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { bigintToBytes } from '../primitives/words.ts'
@@ -7,10 +10,16 @@ import type { ChainSpec } from './types.ts'
 
 type Scheduled = Pick<ChainSpec, 'schedule' | 'genesisHeader' | 'genesisHash' | 'forkIdGenesis'>
 
-/** 4 bytes: CRC-32 of the genesis hash and of each active fork's block or time, every number once. */
+/**
+ * Returns 4 bytes: CRC-32 of the genesis hash and of each active fork's block or time, each number
+ * once.
+ */
 export function forkHash(chain: Scheduled, timestamp: bigint): Bytes {
   const { timestamp: start } = chain.genesisHeader
-  // A mined genesis that reaches the merge has it at block 1, which no configuration says.
+  /*
+   * A mined genesis that reaches the merge has the merge at block 1, which is not part of a
+   * configuration.
+   */
   const blocks = numbersOf(chain, 'block').filter((number) => number > 1n)
   const times = numbersOf(chain, 'time').filter((time) => time > start && time <= timestamp)
   let sum = crc32(chain.forkIdGenesis ?? chain.genesisHash)
@@ -18,11 +27,13 @@ export function forkHash(chain: Scheduled, timestamp: bigint): Bytes {
   return bigintToBytes(BigInt(sum), 4)
 }
 
-/** Seconds at which forks start, those of the genesis as 0 or as they are configured. */
+/**
+ * Returns the start times of forks in seconds. Forks of the genesis have 0 or their configured
+ * time.
+ */
 export const forkTimes = (chain: Pick<ChainSpec, 'schedule'>): readonly bigint[] =>
   numbersOf(chain, 'time')
 
-/** In rising order, each once. */
 function numbersOf({ schedule }: Pick<ChainSpec, 'schedule'>, by: ForkRow['by']): bigint[] {
   const numbers = FORKS.flatMap((fork) => (fork.by === by ? (schedule[fork.name] ?? []) : []))
   return [...new Set(numbers)].toSorted((a, b) => (a < b ? -1 : 1))

@@ -1,4 +1,4 @@
-/** Times of forks that somebody sets in place of a chain's own, and the order that all times must keep. */
+/** Fork times that a user sets instead of a chain's own, and the required order of all times. */
 import { ChainError } from './error.ts'
 import {
   ETHEREUM_FORKS,
@@ -11,7 +11,7 @@ import {
 } from './forks.ts'
 import type { ChainSpec } from './types.ts'
 
-/** Fork → seconds, or 'off' for never. Plain data, as flags and a directory's marker have it. */
+/** Fork → seconds, or 'off' for never. Plain data, as in flags and in a directory's marker. */
 export type ForkTimes = Readonly<Record<string, number | 'off'>>
 
 export const areForkTimes = (value: unknown): value is ForkTimes =>
@@ -20,12 +20,15 @@ export const areForkTimes = (value: unknown): value is ForkTimes =>
   Object.values(value).every((time) => time === 'off' || Number.isSafeInteger(time))
 
 const ROWS: readonly ForkRow[] = FORKS
-/** Names of the forks that start at a time. */
 export const TIMED_FORKS: readonly string[] = ROWS.filter(({ by }) => by === 'time').map(
   ({ name }) => name,
 )
 
-/** @param fixed forks that no time moves @throws {ChainError} */
+/**
+ * Returns the schedule with changed fork times.
+ * @param fixed forks that cannot be moved
+ * @throws {ChainError} when a fork cannot be moved or the order is wrong
+ */
 export function withForkTimes(
   schedule: Schedule,
   times: ForkTimes | undefined,
@@ -45,7 +48,7 @@ export function withForkTimes(
   return moved
 }
 
-/** Gives an OP chain the forks of Ethereum that its own bring, where nothing else is said of them. */
+/** Adds the Ethereum forks that OP forks bring, unless the schedule has them. */
 export function fillBrought(schedule: { [Name in ForkName]?: bigint }): void {
   for (const { name, brings } of OPTIMISM_FORKS) {
     const at = schedule[name as ForkName]
@@ -54,8 +57,8 @@ export function fillBrought(schedule: { [Name in ForkName]?: bigint }): void {
 }
 
 /**
- * A fork needs all before it in its layer, at the same time or earlier.
- * @throws {ChainError} that begins with `where` and has the names that `nameOf` gives
+ * Checks that each fork has all earlier forks of its layer at the same time or before.
+ * @throws {ChainError} starting with `where`, with names from `nameOf`
  */
 export function checkOrder(
   schedule: Schedule,
@@ -82,7 +85,9 @@ export function checkOrder(
   }
 }
 
-/** Forks of which two schedules say different things, and the earliest time at which they do. */
+/**
+ * Returns the forks with different times in two schedules, and the earliest time of a difference.
+ */
 export function differingForks(
   a: ChainSpec['schedule'],
   b: ChainSpec['schedule'],
@@ -111,6 +116,6 @@ function checkMovable(name: string, schedule: Schedule, fixed: Schedule): void {
   )
 }
 
-/** OP forks that `fixed` lacks. */
+/** Returns whether this is an OP fork that `fixed` lacks. */
 const isLater = (name: string, fixed: Schedule): boolean =>
   fixed[name as ForkName] === undefined && OPTIMISM_FORKS.some((row) => row.name === name)

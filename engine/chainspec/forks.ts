@@ -1,31 +1,34 @@
-/** The table of forks: every rule that a fork changes stands in its row, and nowhere else. */
+/** The table of forks. Every rule that a fork changes is in its row and nowhere else. */
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { EvmContracts, EvmOpcodes, PrecompileChanges, Rules } from './types.ts'
 
 export type ForkName = (typeof FORKS)[number]['name']
-/** Block number or time of activation; a fork that is not listed never comes. */
+/** Block number or time of activation. A fork that is not listed never activates. */
 export type Schedule = { readonly [Name in ForkName]?: bigint }
 export type ForkRow = {
   readonly name: string
-  /** Whether its activation is a block number or a timestamp. */
+  /** Whether the activation is a block number or a timestamp. */
   readonly by: 'block' | 'time'
   /** Key in the `config` of a genesis.json. */
   readonly config: string
-  /** May be left out of a schedule that has later forks. */
+  /** Whether a schedule with later forks may omit this fork. */
   readonly isOptional?: true
-  /** The time of this fork is ignored on an OP chain: an OP fork brings its rules there. */
+  /** The time of this fork is ignored on an OP chain, where an OP fork brings its rules. */
   readonly isEthereumAlone?: true
   /** An older name of `config`. */
   readonly formerConfig?: string
-  /** Ethereum's fork that an OP fork comes with: an OP chain has it at the same time. */
+  /** Ethereum fork that an OP chain has at the same time as this OP fork. */
   readonly brings?: string
-  /** Hash of the first deposit by which the fork upgrades contracts. It holds no chain id, so every network has the same. */
+  /**
+   * Hash of the first deposit with which the fork upgrades contracts. It is the same on every
+   * network, because it contains no chain id.
+   */
   readonly firstDeposit?: Hex
-  /** Of the EVM fork with the row's `spec`. */
+  /** Changes of the precompiled contracts in the EVM fork of the row's `spec`. */
   readonly contracts?: Partial<EvmContracts>
-  /** The same. */
+  /** Changes of the opcodes in the EVM fork of the row's `spec`. */
   readonly opcodes?: Partial<EvmOpcodes>
   readonly changes: Changes
 }
@@ -43,8 +46,9 @@ type Changes = Partial<
 const ETHER = 10n ** 18n
 
 /**
- * In order of activation within a layer: L1 forks first, then OP forks, so that where both speak of a rule an OP chain
- * has the OP answer. Each row changes what stands above it.
+ * Forks in order of activation within a layer. OP forks follow the L1 forks, so that their rules
+ * win on an OP chain.
+ * Each row changes the result of the rows above.
  */
 export const FORKS = [
   {
@@ -189,7 +193,10 @@ export const FORKS = [
       hasBlobReserve: true,
     },
   },
-  // The blob schedules of the first two are those of Ethereum's main network; further ones are in the genesis.json.
+  /*
+   * The first two blob schedules are Ethereum's main network; further ones come from the
+   * genesis.json.
+   */
   {
     name: 'bpo1',
     by: 'time',
@@ -336,7 +343,7 @@ export const FORKS = [
   },
 ] as const satisfies readonly ForkRow[]
 
-/** Announced forks that have no row, by the keys of their times. */
+/** Announced forks without a row, by the keys of their times. */
 export const UNKNOWN_FORKS: readonly { readonly title: string; readonly config: string }[] = [
   { title: 'Amsterdam', config: 'amsterdamTime' },
 ]
@@ -353,7 +360,9 @@ const BEFORE_FORKS: EvmContracts = {
   hasBls12: false,
   hasP256Verify: false,
 }
-/** The contracts of an EVM fork; those from the beginning, which all have, are not told. */
+/**
+ * Returns the precompiled contracts of an EVM fork, without the original ones that all forks have.
+ */
 export const contractsOf = (spec: string): EvmContracts =>
   Object.assign({}, BEFORE_FORKS, ...rowsUpTo(spec).map(({ contracts }) => contracts))
 
@@ -365,23 +374,24 @@ const OLDEST_OPCODES: EvmOpcodes = {
 export const opcodesOf = (spec: string): EvmOpcodes =>
   Object.assign({}, OLDEST_OPCODES, ...rowsUpTo(spec).map(({ opcodes }) => opcodes))
 
-/** The fork whose first block has the deposit with this hash; undefined: the deposit is no such one. */
+/** Returns the fork whose first block has the deposit with this hash; undefined: no fork. */
 export const forkOfDeposit = (hash: Bytes): string | undefined =>
   FIRST_DEPOSITS.find((row) => equalBytes(row.hash, hash))?.name
 const FIRST_DEPOSITS = ROWS.flatMap(({ name, firstDeposit }) =>
   firstDeposit === undefined ? [] : [{ name, hash: hexToBytes(firstDeposit) }],
 )
 
-/** Up to the last row of the EVM fork. */
+/** Returns the rows up to the last one of the EVM fork. */
 function rowsUpTo(spec: string): readonly ForkRow[] {
   const last = ETHEREUM_FORKS.findIndex(({ changes }) => changes.spec === spec)
   return ETHEREUM_FORKS.slice(0, last + 1)
 }
 
-/** The fork whose block may be known only by a total difficulty, and the key of the first one after it. */
+/**
+ * The fork whose block may be known only by a total difficulty, and the key of the fork after it.
+ */
 export const MERGE = 'paris' satisfies ForkName
 export const FIRST_AFTER_MERGE = 'shanghaiTime' satisfies (typeof FORKS)[number]['config']
 
-/** Whether the chain is, or becomes, an OP chain. */
 export const isOptimismChain = (schedule: Schedule): boolean =>
   schedule[OPTIMISM_FORKS[0]!.name as ForkName] !== undefined

@@ -1,4 +1,4 @@
-/** genesis.json, as geth and op-geth write it → what a chain is. */
+/** Reads a chain from a genesis.json in the form of geth and op-geth. */
 import { type Bytes, type Hex, NO_BYTES } from '../primitives/bytes.ts'
 import {
   isGiven,
@@ -27,13 +27,17 @@ export type GenesisFile = {
   readonly parameters: ChainParameters
   readonly fields: GenesisFields
   readonly alloc: Allocation
-  /** op-geth: the state root where the allocation is not at hand. */
+  /** State root for a file without the allocation (op-geth). */
   readonly stateHash: Bytes | undefined
-  /** Seconds; undefined: the file does not say. */
+  /** Seconds; undefined when the file has no block time. */
   readonly blockTime: number | undefined
 }
 
-/** @param json the parsed file @throws {ChainError} that says which key is wrong */
+/**
+ * Decodes a genesis.json.
+ * @param json the parsed file
+ * @throws {ChainError} that names the wrong key
+ */
 export function decodeGenesis(json: unknown): GenesisFile {
   return readingChain(() => readGenesis(json))
 }
@@ -55,9 +59,10 @@ function readGenesis(json: unknown): GenesisFile {
 }
 
 /**
- * Accounts by address as a genesis.json's `alloc` has them. Numbers are hex or decimal; keys may lack the 0x.
- * @param where names the object in messages
- * @throws {ChainError}
+ * Decodes accounts by address as in a genesis.json's `alloc`. Numbers are hex or decimal; keys may
+ * lack the 0x.
+ * @param where name of the object in messages
+ * @throws {ChainError} that names the wrong key
  */
 export function decodeAlloc(json: unknown, where: string): Allocation {
   return readingChain(() => readAlloc(json, where))
@@ -104,7 +109,11 @@ type ConfigKey =
   | 'terminalTotalDifficulty'
   | 'depositContractAddress'
 
-/** @param where names the account in messages @throws {Refusal} */
+/**
+ * Decodes one account.
+ * @param where name of the account in messages
+ * @throws {Refusal} that names the wrong key
+ */
 export function accountOf(json: JsonObject<AccountKey>, where: string): GenesisAccount {
   const code = isGiven(json.code) ? readHex(json.code, `${where}.code`) : undefined
   const slots = Object.entries(readObject(json.storage ?? {}, `${where}.storage`))
@@ -157,7 +166,7 @@ function parametersOf(config: JsonObject<ConfigKey>, difficulty: bigint): ChainP
   }
   if (isOptimism) fillBrought(schedule)
   const merge = schedule[MERGE] ?? mergeOf(config, difficulty)
-  // A first block that was mined is before the merge, whatever the file says.
+  // A mined first block is before the merge, whatever the file says.
   if (merge !== undefined) schedule[MERGE] = merge === 0n && difficulty > 0n ? 1n : merge
   checkOrder(schedule, { where: 'genesis.config', nameOf: ({ config: key }) => key })
   const chainId = readUint(config.chainId, 'genesis.config.chainId')
@@ -190,7 +199,7 @@ function parametersOf(config: JsonObject<ConfigKey>, difficulty: bigint): ChainP
   }
 }
 
-/** What no other node has a key for: development chains write it. */
+/** Reads flashnode's own keys, which development chains write. */
 function ownOf(config: JsonObject<ConfigKey>) {
   const where = 'genesis.config.flashnode'
   const own = readObject<'blockTime' | 'gaslessContract'>(config.flashnode ?? {}, where)
@@ -204,7 +213,7 @@ function ownOf(config: JsonObject<ConfigKey>) {
   }
 }
 
-/** Block of the merge where only a total difficulty says so; undefined: never. */
+/** Returns the merge block when the file has only a total difficulty; undefined: never. */
 function mergeOf(config: JsonObject<ConfigKey>, difficulty: bigint): bigint | undefined {
   if (!isGiven(config.terminalTotalDifficulty))
     return isGiven(config.optimism) || isGiven(config[FIRST_AFTER_MERGE]) ? 0n : undefined
@@ -221,13 +230,16 @@ function mergeOf(config: JsonObject<ConfigKey>, difficulty: bigint): bigint | un
   )
 }
 
-/** The key that the file has for a fork, which may be an older one. */
+/** Returns the key that the file has for a fork, which may be an older one. */
 const keyIn = (config: JsonObject, fork: (typeof FORKS)[number]): ConfigKey =>
   'formerConfig' in fork && !isGiven(config[fork.config])
     ? (fork.formerConfig as ConfigKey)
     : fork.config
 
-/** A time whose fork has no row here would be ignored, and its blocks executed by other rules. @throws {ChainError} */
+/**
+ * Refuses times of forks without a row, because their blocks would be executed by other rules.
+ * @throws {ChainError} that names the key
+ */
 function refuseUnknown(config: JsonObject): void {
   for (const [key, value] of Object.entries(config)) {
     if (!/time$/i.test(key) || !isGiven(value)) continue

@@ -1,4 +1,4 @@
-/** The genesis.json of a development chain, for whoever follows it. */
+/** Writes the genesis.json of a development chain, for nodes that follow it. */
 import type { Hex } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { FORKS } from './forks.ts'
@@ -6,7 +6,10 @@ import type { ChainSpec, GenesisAccount } from './types.ts'
 
 const quantity = (value: bigint | number): Hex => `0x${value.toString(16)}`
 
-/** Text of the file that `chainOfGenesis` makes the same chain from. The chain's allocation is at hand. */
+/**
+ * Returns the text of a file from which `chainOfGenesis` makes the same chain. The chain needs its
+ * allocation.
+ */
 export function genesisFileOf(chain: ChainSpec): string {
   const { genesisHeader: header, chainId, eip1559, blockTime, schedule } = chain
   const { gaslessContract } = chain.rulesAt(header.number, header.timestamp)

@@ -1,4 +1,7 @@
-/** The first block of a chain: its header, and the roots of what is allocated in it. */
+/**
+ * The first block of a chain: its header, the roots of its allocation, and contracts that a chain
+ * has from this block on. Their EIPs or authors fixed the addresses and the code.
+ */
 import { createHash } from 'node:crypto'
 import type { Bytes, Hex } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
@@ -11,14 +14,13 @@ import type { GenesisAccount, Rules } from './types.ts'
 
 export type Allocation = ReadonlyMap<Hex, GenesisAccount>
 
-/** sha256 of nothing: the requests of a block that makes none. */
+/** sha256 of nothing: the requests hash of a block without requests. */
 export const EMPTY_REQUESTS: Bytes = Uint8Array.from(createHash('sha256').digest())
-/** L2ToL1MessagePasser. */
 export const MESSAGE_PASSER: Hex = '0x4200000000000000000000000000000000000016'
-/** The base fee of the first block that has one. Wei. */
+/** Base fee of the first block that has one, in wei. */
 export const INITIAL_BASE_FEE = 1_000_000_000n
 
-/** What a genesis header has of its own; the rest follows from the rules. */
+/** Fields of a genesis header that the rules do not determine. */
 export type GenesisFields = Pick<Header, 'number' | 'timestamp' | 'gasLimit' | 'extraData'> &
   Partial<
     Pick<
@@ -40,7 +42,10 @@ export type GenesisRoots = {
   readonly messagePasserRoot: Bytes
 }
 
-/** Header of the first block. `rules`: those at its own number and time. */
+/**
+ * Makes the header of the first block.
+ * @param rules rules at the block's own number and time
+ */
 export function genesisHeader(fields: GenesisFields, rules: Rules, roots: GenesisRoots): Header {
   const { baseFeePerGas = INITIAL_BASE_FEE, blobGasUsed = 0n, excessBlobGas = 0n } = fields
   const { baseFee, withdrawals, blobs, beaconRoot, requests } = rules.header
@@ -69,7 +74,10 @@ export function genesisHeader(fields: GenesisFields, rules: Rules, roots: Genesi
   }
 }
 
-/** Both roots of an allocation. Builds every trie in memory: for allocations of up to some 100,000 entries. */
+/**
+ * Returns both roots of an allocation. All tries are built in memory, so the limit is some 100,000
+ * entries.
+ */
 export function allocationRoots(alloc: Allocation): GenesisRoots {
   const accounts = [...alloc].map(([address, account]) => ({
     key: keccak256(hexToBytes(address)),
@@ -98,3 +106,33 @@ function storageRoot({ storage = [] }: GenesisAccount): Bytes {
     .filter(({ value }) => value.length > 0)
   return trieRoot(slots.map(({ key, value }) => ({ key, value: encodeRlp(value) })))
 }
+
+/** EIP-4788: roots of beacon blocks by timestamp. */
+export const BEACON_ROOTS: Hex = '0x000f3df6d732807ef1319fb7b8bb8522d0beac02'
+/** EIP-2935: hashes of the last 8191 blocks. */
+export const BLOCK_HASHES: Hex = '0x0000f90827f1c53a10cb7a02335b175320002935'
+/**
+ * Deploys calldata (salt, init code) with CREATE2:
+ * github.com/Arachnid/deterministic-deployment-proxy.
+ */
+export const CREATE2_FACTORY: Hex = '0x4e59b44847b379578588920ca78fbf26c0b4956c'
+
+/** Nonce 1 is that of a newly created contract. */
+export const SYSTEM_CONTRACTS: ReadonlyMap<Hex, GenesisAccount> = new Map(
+  (
+    [
+      [
+        BEACON_ROOTS,
+        '0x3373fffffffffffffffffffffffffffffffffffffffe14604d57602036146024575f5ffd5b5f35801560495762001fff810690815414603c575f5ffd5b62001fff01545f5260205ff35b5f5ffd5b62001fff42064281555f359062001fff015500',
+      ],
+      [
+        BLOCK_HASHES,
+        '0x3373fffffffffffffffffffffffffffffffffffffffe14604657602036036042575f35600143038111604257611fff81430311604257611fff9006545f5260205ff35b5f5ffd5b5f35611fff60014303065500',
+      ],
+      [
+        CREATE2_FACTORY,
+        '0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3',
+      ],
+    ] satisfies [Hex, Hex][]
+  ).map(([address, code]) => [address, { nonce: 1n, balance: 0n, code: hexToBytes(code) }]),
+)

@@ -10,29 +10,29 @@ export const L1_ATTRIBUTES_DEPOSITOR: Hex = '0xdeaddeaddeaddeaddeaddeaddeaddeadd
 export const L1_BLOCK: Hex = '0x4200000000000000000000000000000000000015'
 export const SEQUENCER_FEE_VAULT: Hex = '0x4200000000000000000000000000000000000011'
 
-/** All fields of all forms: a form writes those it has, and reads the others as 0. */
+/** The fields of all forms. A form has some of them; missing ones are read as 0. */
 export type L1Attributes = {
-  /** L1 block. */
+  /** L1 block number. */
   readonly number: bigint
-  /** Of the L1 block, seconds. */
+  /** Timestamp of the L1 block, in seconds. */
   readonly timestamp: bigint
   readonly baseFee: bigint
-  /** From Ecotone. */
+  /** From Ecotone on. */
   readonly blobBaseFee: bigint
   readonly hash: Bytes
-  /** Of the L2 block among those with this L1 block. */
+  /** Number of the L2 block among those with this L1 block. */
   readonly sequenceNumber: bigint
-  /** 32 bytes: the batcher's address, left-padded. */
+  /** The batcher's address, left-padded to 32 bytes. */
   readonly batcherHash: Bytes
-  /** From Ecotone. */
+  /** From Ecotone on. */
   readonly baseFeeScalar: bigint
-  /** From Ecotone. */
+  /** From Ecotone on. */
   readonly blobBaseFeeScalar: bigint
-  /** From Isthmus. */
+  /** From Isthmus on. */
   readonly operatorFeeScalar: bigint
-  /** From Isthmus. */
+  /** From Isthmus on. */
   readonly operatorFeeConstant: bigint
-  /** From Jovian. */
+  /** From Jovian on. */
   readonly daFootprintGasScalar: bigint
   /** Before Ecotone. */
   readonly overhead: bigint
@@ -42,7 +42,9 @@ export type L1Attributes = {
 export type AttributesForm = Rules['l1Attributes']
 
 /**
- * The block that activates a fork still uses the form of the fork before: `form` is of the rules of its parent.
+ * Encodes L1 attributes.
+ * @param form follows from the parent's rules, because the activation block of a fork uses the
+ * older form
  * @throws {RangeError} when a number does not fit its field
  */
 export function encodeL1Attributes(attributes: L1Attributes, form: AttributesForm): Bytes {
@@ -53,7 +55,7 @@ export function encodeL1Attributes(attributes: L1Attributes, form: AttributesFor
   return concatBytes(LAYOUTS[form].selector, ...parts)
 }
 
-/** undefined: this is no calldata of L1 attributes. */
+/** Decodes L1 attributes; undefined: the calldata is something else. */
 export function decodeL1Attributes(
   calldata: Bytes,
 ): { readonly form: AttributesForm; readonly attributes: L1Attributes } | undefined {
@@ -66,11 +68,14 @@ export function decodeL1Attributes(
     read[name] = name === 'hash' || name === 'batcherHash' ? field : bytesToBigint(field)
     at += length
   }
-  // Every form has hash and batcherHash, the only fields that are bytes.
+  // Every form has hash and batcherHash, the only fields of bytes.
   return { form, attributes: { ...ABSENT, ...read } as L1Attributes }
 }
 
-/** The first transaction of a block. `isSystemTransaction` as before Regolith is not made. */
+/**
+ * Makes the first transaction of a block. `isSystemTransaction`, used before Regolith, is never
+ * set.
+ */
 export function l1AttributesDeposit(
   attributes: L1Attributes,
   form: AttributesForm,

@@ -1,4 +1,7 @@
-/** What an OP chain charges beside gas: L1 fee, operator fee, DA footprint (specs.optimism.io: Bedrock to Jovian). */
+/**
+ * Fees of an OP chain besides gas: L1 fee, operator fee, DA footprint (specs.optimism.io: Bedrock
+ * to Jovian).
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { L1Fee } from '../primitives/receipt.ts'
 import { bytesToBigint, ZERO_32 } from '../primitives/words.ts'
@@ -6,7 +9,9 @@ import { fastlzLength } from './fastlz.ts'
 import type { L1Attributes } from './l1-attributes.ts'
 import type { Rules } from './types.ts'
 
-/** The figures that fees are made of: read from the L1Block contract when a transaction runs, from calldata for receipts. */
+/**
+ * Parameters of the fees. Execution reads them from the L1Block contract, receipts from calldata.
+ */
 export type L1FeeParameters = Pick<
   L1Attributes,
   | 'baseFee'
@@ -20,7 +25,9 @@ export type L1FeeParameters = Pick<
   | 'scalar'
 >
 
-/** What counts of a transaction's envelope. Made once, used by every figure. */
+/**
+ * Properties of a transaction's envelope that fees depend on. They are computed once for all fees.
+ */
 export type RollupData = {
   readonly zeroBytes: bigint
   readonly nonZeroBytes: bigint
@@ -28,12 +35,13 @@ export type RollupData = {
   readonly estimatedSize: bigint
 }
 
-/** Slots of the L1Block contract that hold the parameters. */
+/** Slots of the L1Block contract with the parameters. */
 export const L1_FEE_SLOTS = [1, 3, 5, 6, 7, 8] as const
 
 /**
- * The parameters that these rules charge by; the others are 0 and their slots are not read, so that an execution asks for no state
- * that the reference implementations do not ask for. `slot` gives the 32 bytes of a slot of L1Block, after this block's attributes were set.
+ * Reads the parameters that these rules need. The others are 0 and their slots are not read.
+ * Execution therefore reads no more state than the reference implementations.
+ * @param slot returns the 32 bytes of a slot of L1Block, after this block's attributes were set
  */
 export function l1FeeParameters(
   rules: Pick<Rules, 'l1Fee' | 'operatorFee' | 'hasDaFootprint'>,
@@ -60,7 +68,10 @@ export function l1FeeParameters(
   }
 }
 
-/** `raw`: the whole signed envelope. */
+/**
+ * Measures an envelope.
+ * @param raw the whole signed envelope
+ */
 export function rollupData(raw: Bytes): RollupData {
   let zeros = 0
   for (let at = 0; at < raw.length; at++) if (raw[at] === 0) zeros++
@@ -72,7 +83,7 @@ export function rollupData(raw: Bytes): RollupData {
   }
 }
 
-/** Gas that the envelope stands for on L1, and wei for it. */
+/** Returns the L1 gas of an envelope, and the fee in wei. */
 export function l1Cost(
   data: RollupData,
   parameters: L1FeeParameters,
@@ -99,7 +110,10 @@ export function l1Cost(
   }
 }
 
-/** Wei for `gas`: the gas limit when it is taken in advance, the gas used when the rest is given back. */
+/**
+ * Returns wei for `gas`: the gas limit when charged in advance, the gas used when the rest is
+ * refunded.
+ */
 export function operatorFee(gas: bigint, parameters: L1FeeParameters, rules: Rules): bigint {
   const { operatorFeeScalar, operatorFeeConstant } = parameters
   if (rules.operatorFee === undefined) return 0n
@@ -107,7 +121,10 @@ export function operatorFee(gas: bigint, parameters: L1FeeParameters, rules: Rul
   return (gas * operatorFeeScalar * multiplier) / divisor + operatorFeeConstant
 }
 
-/** Gas of data that a transaction takes of its block (Jovian), 0 before. Deposits take none: do not ask for them. */
+/**
+ * Returns the share of the block's data gas that a transaction uses (Jovian), 0 before. Not for
+ * deposits, which use none.
+ */
 export function daFootprint(data: RollupData, parameters: L1FeeParameters, rules: Rules): bigint {
   return rules.hasDaFootprint
     ? (data.estimatedSize / MILLION) * parameters.daFootprintGasScalar
@@ -115,7 +132,8 @@ export function daFootprint(data: RollupData, parameters: L1FeeParameters, rules
 }
 
 /**
- * The L1 figures of a receipt. A deposit has them too, with a fee of 0 (as reth shows them). undefined: an L1 chain.
+ * Returns the L1 fields of a receipt; undefined on an L1 chain. A deposit has them with a fee of 0,
+ * as in reth.
  */
 export function receiptL1Fee(
   { data, isDeposit }: { readonly data: RollupData; readonly isDeposit: boolean },
@@ -147,13 +165,15 @@ export function receiptL1Fee(
 }
 
 const MILLION = 1_000_000n
-/** 100 bytes: no transaction is estimated smaller. */
+/** Minimum estimate of 100 bytes. */
 const MIN_SIZE = 100n * MILLION
 
 const formOf = (parameters: L1FeeParameters, rules: Rules): Rules['l1Fee'] =>
   isFirstWithBlobs(parameters, rules) ? 'overhead' : rules.l1Fee
 
-/** The first Ecotone block has no Ecotone scalars yet: its transactions pay as before. */
+/**
+ * The first Ecotone block has no Ecotone scalars yet, so its transactions pay by the older rules.
+ */
 function isFirstWithBlobs(
   parameters: Pick<L1FeeParameters, 'baseFeeScalar' | 'blobBaseFee' | 'blobBaseFeeScalar'>,
   rules: Pick<Rules, 'l1Fee'>,
@@ -167,9 +187,9 @@ function isFirstWithBlobs(
   )
 }
 
-/** Millionths as a decimal number without trailing zeros: 684000 → "0.684". */
+/** Formats millionths as a decimal number without trailing zeros: 684000 → "0.684". */
 function decimal(millionths: bigint): string {
-  const whole = millionths / MILLION
+  const integer = millionths / MILLION
   const fraction = (millionths % MILLION).toString().padStart(6, '0').replace(/0+$/, '')
-  return fraction === '' ? `${whole}` : `${whole}.${fraction}`
+  return fraction === '' ? `${integer}` : `${integer}.${fraction}`
 }

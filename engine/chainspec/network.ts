@@ -1,5 +1,5 @@
 /**
- * The facts of a chain that is known by name, and what the first blocks of OP chains share.
+ * Types of networks that are known by name, and constants that the first blocks of OP chains share.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
@@ -13,7 +13,7 @@ export type Network = {
   readonly genesis: GenesisFields & GenesisRoots
   /** Seconds. */
   readonly blockTime: number
-  /** From where fork ids count, if it is an older genesis. */
+  /** Genesis hash from which fork ids start, if it is an older genesis. */
   readonly forkIdGenesis?: Bytes
 }
 

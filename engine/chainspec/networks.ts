@@ -1,11 +1,14 @@
-/** The chains known by name: schedules and first blocks as their own nodes have them. */
+/** The networks known by name; schedules and first blocks match their own nodes. */
 import { hexToBytes } from '../primitives/hex.ts'
 import type { Schedule } from './forks.ts'
 import { ETHEREUM_AT_0, type Network, PROXIED_PASSER_ROOT, SEQUENCER_VAULT } from './network.ts'
 import type { ChainParameters } from './rules.ts'
 import { SUPERCHAIN_NETWORKS } from './superchain-networks.ts'
 
-/** The whitelist contract of gasless transactions, at one address on both of X Layer's networks and at another elsewhere. */
+/**
+ * Allowlist contract of gasless transactions: one address on X Layer's two networks, another
+ * elsewhere.
+ */
 const GASLESS = hexToBytes('0x19787404b0c70021b4752028f7e3a92313885b27')
 const GASLESS_ELSEWHERE = hexToBytes('0xa9092bc02e2000a3f8996d1991621e9a03ef2dfe')
 
@@ -24,10 +27,16 @@ export const ISTHMUS_AT_0 = {
   holocene: 0n,
   isthmus: 0n,
 } satisfies Schedule
-/** Every fork that X Layer has, and what they bring of Ethereum's, from the first block on: a development chain's own. */
+/**
+ * Every fork that X Layer has, with those that they bring, from the first block on. Development
+ * chains use it.
+ */
 export const NEWEST_AT_0 = { ...ISTHMUS_AT_0, jovian: 0n } satisfies Schedule
 
-/** X Layer's parameters under another schedule or id: its two networks, and development chains with its rules. */
+/**
+ * Returns X Layer's parameters for a schedule and id: its two networks, or development chains with
+ * its rules.
+ */
 export function xlayerParameters(chainId: bigint, schedule: Schedule): ChainParameters {
   return {
     chainId,
@@ -38,7 +47,7 @@ export function xlayerParameters(chainId: bigint, schedule: Schedule): ChainPara
   }
 }
 
-/** 0x00, denominator 250, elasticity 6. */
+/** Version 0x00, denominator 250, elasticity 6. */
 const XLAYER_EXTRA_DATA = hexToBytes('0x00000000fa00000006')
 
 const xlayer: Network = {

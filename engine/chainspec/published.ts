@@ -1,13 +1,12 @@
-/** What the known chains publish for those who follow them. */
+/** Public feeds and upstreams of the known networks. */
 
 export type Published = {
-  /** WebSocket URLs of the flashblocks feed: one source, several doors. */
+  /** WebSocket URLs of the flashblocks feed: one source, several URLs. */
   readonly feeds: readonly string[]
-  /** JSON-RPC over HTTP. */
   readonly upstreams: readonly string[]
 }
 
-/** By name of the chain; one that is not listed publishes nothing. */
+/** Entries by name of the network; one that is not listed has nothing public. */
 export const PUBLISHED: ReadonlyMap<string, Published> = new Map([
   [
     'xlayer',
@@ -23,7 +22,7 @@ export const PUBLISHED: ReadonlyMap<string, Published> = new Map([
       upstreams: ['https://testrpc.xlayer.tech/terigon'],
     },
   ],
-  // Upstreams as in ethereum-optimism/superchain-registry; feeds where a public one is known.
+  // Upstreams are those of ethereum-optimism/superchain-registry; feeds are the known public ones.
   [
     'unichain',
     {

@@ -1,6 +1,9 @@
-/** A chain by what the user named: one of the known networks or a genesis.json, as it is or as the base of a development chain. */
+/**
+ * Makes a chain from the user's option: a known network or a genesis.json, as it is or as the base
+ * of a development chain.
+ */
 import { readFileSync } from 'node:fs'
-import { hashHeader } from '../primitives/header-codec.ts'
+import { hashHeader } from '../primitives/header.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { equalBytes, ZERO_32 } from '../primitives/words.ts'
 import { devChain } from './dev-genesis.ts'
@@ -18,25 +21,30 @@ import type { ChainSpec } from './types.ts'
 export type ChainOption = {
   /** A known name or the path of a genesis.json. */
   readonly name: string
-  /** In place of the chain's own times. */
+  /** Fork times instead of the chain's own. */
   readonly forkTimes?: ForkTimes | undefined
-  /** Present: a development chain with the rules of that one. */
+  /** Makes a development chain with the rules of the named one. */
   readonly dev?: {
     readonly chainId?: number | undefined
-    /** Path of a JSON file: an `alloc` with the contracts of the OP stack; without it the chain has none of them. */
+    /**
+     * Path of a JSON file: an `alloc` with the contracts of the OP stack. Without it, the chain has
+     * none of them.
+     */
     readonly predeploysFile?: string | undefined
     /** Path of a JSON file: an `alloc` of further accounts. */
     readonly allocFile?: string | undefined
     /** Seconds. */
     readonly genesisTimestamp: number
-    /** Of every block. */
     readonly gasLimit?: number | undefined
     /** Seconds. */
     readonly blockTime?: number | undefined
   }
 }
 
-/** Reads the files that the option names. @throws {ChainError} */
+/**
+ * Makes the chain; reads the files that the option names.
+ * @throws {ChainError} when a file cannot be read or is wrong
+ */
 export function chainSpec(option: ChainOption): ChainSpec {
   const network = NETWORKS.get(option.name)
   const { dev, forkTimes } = option
@@ -46,7 +54,11 @@ export function chainSpec(option: ChainOption): ChainSpec {
     : knownChain(network, forkTimes)
 }
 
-/** @param json a parsed genesis.json @throws {ChainError} */
+/**
+ * Makes a chain from a genesis.json.
+ * @param json the parsed file
+ * @throws {ChainError} that names the wrong key
+ */
 export function chainOfGenesis(json: unknown, forkTimes?: ForkTimes): ChainSpec {
   const { parameters, fields, alloc, stateHash, blockTime } = decodeGenesis(json)
   const schedule = withForkTimes(parameters.schedule, forkTimes)
@@ -126,7 +138,10 @@ function baseOfFile(path: string): Pick<Network, 'name' | 'parameters' | 'blockT
   return { name: `chain-${parameters.chainId}`, parameters, blockTime: 1 }
 }
 
-/** A development chain begins with nothing before it, so that fields of a later block would be lost. @throws {ChainError} */
+/**
+ * Refuses fields of a later block, because a development chain starts without a parent.
+ * @throws {ChainError} that names the key
+ */
 function refuseLater(path: string, fields: GenesisFields): void {
   const { parentHash = ZERO_32 } = fields
   for (const key of ['number', 'gasUsed', 'blobGasUsed', 'excessBlobGas'] as const)

@@ -1,30 +1,33 @@
-/** The rules of a block: a chain's parameters and the rows of the forks that are active by then, one laid over the other. */
+/** The rules of a block: a chain's parameters, overlaid with the rows of the active forks. */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { Header } from '../primitives/header.ts'
 import { ZERO_20 } from '../primitives/words.ts'
 import { FORKS, type ForkRow, MERGE, OPTIMISM_FORKS, type Schedule } from './forks.ts'
 import type { BlobSchedule, ChainSpec, FeeConstants, Rules } from './types.ts'
 
-/** What a chain adds to the table. */
+/** Parameters that a chain adds to the table of forks. */
 export type ChainParameters = {
   readonly chainId: bigint
   readonly schedule: Schedule
   readonly elasticity: bigint
   readonly denominator: bigint
-  /** From the fork on whose row says `hasLaterDenominator`; `denominator` when left out. */
+  /** Denominator from the fork with `hasLaterDenominator` on; `denominator` by default. */
   readonly laterDenominator?: bigint
-  /** By fork name; the forks' own values where it has none. */
+  /** Blob schedules by fork name; the forks' own values by default. */
   readonly blobSchedule?: Readonly<Record<string, BlobSchedule>>
   readonly gaslessContract?: Bytes
   readonly depositContract?: Bytes
-  /** A development chain's: deposits of its editor say what accounts are. */
+  /** A development chain, whose editor sets accounts with deposits. */
   readonly hasEdits?: boolean
 }
 
-/** Rules by block number and time. Blocks under the same forks share one object. */
+/**
+ * Returns a function from block number and time to rules. Blocks under the same forks share one
+ * object.
+ */
 export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: bigint) => Rules {
   const known = new Map<string, Rules>()
-  // Most questions are about the block of the question before.
+  // Most calls are about the same block as the call before.
   let last:
     | { readonly number: bigint; readonly timestamp: bigint; readonly rules: Rules }
     | undefined
@@ -40,7 +43,7 @@ export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: big
       const from = chain.schedule[fork.name]
       return from !== undefined && from <= (fork.by === 'block' ? number : timestamp)
     })
-    // At most one more entry for each fork that activates by block, times those by time.
+    // The cache gets at most one entry per fork by block, times one per fork by time.
     const key = active.map((fork) => fork.name).join()
     const found = known.get(key)
     if (found !== undefined) return found
@@ -50,7 +53,7 @@ export function rulesOf(chain: ChainParameters): (number: bigint, timestamp: big
   }
 }
 
-/** Whether a block takes deposits only, because a fork of OP chains starts with it. */
+/** Returns whether a block has deposits only, because a fork of OP chains starts with it. */
 export function isDepositsOnly(
   { rulesAt }: Pick<ChainSpec, 'rulesAt'>,
   parent: Pick<Header, 'number' | 'timestamp'>,
@@ -64,7 +67,10 @@ function rulesUnder(chain: ChainParameters, active: readonly ForkRow[]): Rules {
   let rules: Rules = beforeForks(chain)
   let { precompiles } = rules.evm
   let hasLaterDenominator = false
-  // A first block with a difficulty has the header of its time's fork, and runs as before the merge (go-ethereum: Rules, isMerge).
+  /*
+   * A first block with a difficulty is executed as before the merge (go-ethereum: Rules, isMerge).
+   * The fork of its time determines only its header.
+   */
   const isMerged = chain.schedule[MERGE] === undefined || active.some(({ name }) => name === MERGE)
   for (const row of active) {
     const { name, changes }: ForkRow = row

@@ -1,11 +1,11 @@
 /**
- * An account dump: JSON lines, the first `{"root": "0x…"}`, then one account a line, `{"address", "balance", "nonce", "code", "storage"}`
- * as in a genesis.json's allocation (reth's `init-state` form); and the header of the block whose state it is, as
- * `eth_getBlockByNumber` answers it.
+ * Reads an account dump (reth's `init-state` form) and the header of its block.
+ * The dump is JSON lines: first `{"root": "0x…"}`, then one account per line, `{"address",
+ * "balance", "nonce", "code", "storage"}`. Accounts are as in a genesis.json, the header as in a
+ * response of `eth_getBlockByNumber`.
  */
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Header } from '../primitives/header.ts'
-import { hashHeader } from '../primitives/header-codec.ts'
+import { type Header, hashHeader } from '../primitives/header.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { isGiven, readHex, readObject, readUint } from '../primitives/json-fields.ts'
 import { equalBytes } from '../primitives/words.ts'
@@ -15,7 +15,11 @@ import type { GenesisAccount } from './types.ts'
 
 export type DumpedAccount = { readonly address: Bytes; readonly account: GenesisAccount }
 
-/** @param where names the line in messages @throws {ChainError} */
+/**
+ * Decodes the first line of a dump.
+ * @param where name of the line in messages
+ * @throws {ChainError} that names the wrong key
+ */
 export function decodeDumpRoot(line: string, where: string): Bytes {
   return readingChain(() => {
     const { root } = readObject<'root'>(parsed(line, where), where)
@@ -23,7 +27,11 @@ export function decodeDumpRoot(line: string, where: string): Bytes {
   })
 }
 
-/** @param where names the line in messages @throws {ChainError} */
+/**
+ * Decodes an account's line.
+ * @param where name of the line in messages
+ * @throws {ChainError} that names the wrong key
+ */
 export function decodeDumpAccount(line: string, where: string): DumpedAccount {
   return readingChain(() => {
     const json = readObject<AccountKey | 'address'>(parsed(line, where), where)
@@ -41,14 +49,17 @@ type HeaderKey =
   | 'hash'
   | 'result'
 
-/** @throws {ChainError} also where a hash is isGiven that is not that of the fields */
+/**
+ * Decodes the header.
+ * @throws {ChainError} for wrong fields, or for a hash that does not match the fields
+ */
 export function decodeHeaderFile(text: string, where: string): Header {
   return readingChain(() => readHeader(text, where))
 }
 
 function readHeader(text: string, where: string): Header {
   const file = readObject<HeaderKey>(parsed(text, where), where)
-  // The whole answer of a node, as it was saved.
+  // The file may contain the whole response of a node.
   const json = isGiven(file.result) ? readObject<HeaderKey>(file.result, `${where}: result`) : file
   const at = (key: HeaderKey) => `${where}: ${key}`
   const word = (key: HeaderKey, length = 32) => readHex(json[key], at(key), length)

@@ -2,7 +2,10 @@
 import { equalBytes } from '../primitives/words.ts'
 import type { BlockEnv } from './engine.ts'
 
-/** The first seven are as the fast engine has them (asm/machine.ts). `rules`: those of the fork, which number and time decide. */
+/**
+ * The first seven bits equal those of the fast engine (asm/interpreter/machine.ts). `rules` means
+ * the fork's rules, which depend on block number and time.
+ */
 export const BLOCK_FIELDS = {
   coinbase: 1,
   timestamp: 2,
@@ -16,7 +19,10 @@ export const BLOCK_FIELDS = {
 } as const
 export const ALL_FIELDS = 511
 
-/** Those that differ, but for the rules. */
+/**
+ * Compares two blocks field by field; the `rules` bit is never set.
+ * @returns the bits of the fields that differ
+ */
 export function changedFields(a: BlockEnv, b: BlockEnv): number {
   let changed = 0
   if (!equalBytes(a.coinbase, b.coinbase)) changed |= BLOCK_FIELDS.coinbase

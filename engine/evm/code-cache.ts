@@ -1,4 +1,4 @@
-/** Contract code by its hash, shared by the sessions of a thread: code never changes. */
+/** Caches contract code by its hash for all sessions of a thread; code never changes. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { latin1 } from '../state/words.ts'
 
@@ -7,7 +7,7 @@ export type CodeCache = {
   set(hash: Bytes, code: Bytes): void
 }
 
-/** The oldest code leaves when `maxBytes` is passed; one that is used again counts as new. */
+/** Makes a cache that drops the least recently used code when it exceeds `maxBytes`. */
 export function codeCache(maxBytes: number): CodeCache {
   const codes = new Map<string, Bytes>()
   let sizeBytes = 0

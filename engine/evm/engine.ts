@@ -1,6 +1,7 @@
 /**
- * The interface of an EVM: sessions run messages over a state reader and give outcome, logs and the net change. Two engines stand
- * behind it: `reference` (@ethereumjs/evm) and later a compiled one. Execution never knows which runs.
+ * The interface of an EVM. A session runs messages over a state reader and returns outcome, logs
+ * and net change. The engines are `fast` (our WebAssembly) and `reference` (@ethereumjs/evm);
+ * execution does not depend on the choice.
  */
 import type { EvmRules } from '../chainspec/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -11,38 +12,41 @@ import type { MissingError, MissingKey, StateReader } from '../state/reader.ts'
 
 export type BlockEnv = {
   readonly number: bigint
-  /** Seconds. */
+  /** Unix time in seconds. */
   readonly timestamp: bigint
   readonly gasLimit: bigint
   readonly baseFee: bigint
   readonly coinbase: Bytes
   readonly prevRandao: Bytes
-  /** Wei per blob gas: 1 on an OP chain. */
+  /** Wei per blob gas; an OP chain always has 1. */
   readonly blobBaseFee: bigint
-  /** Before the merge only; 0 otherwise. */
+  /** Difficulty of a block before the merge, otherwise 0. */
   readonly difficulty: bigint
 }
 export type Message = {
   readonly from: Bytes
-  /** undefined: create a contract. */
+  /** undefined creates a contract. */
   readonly to: Bytes | undefined
   readonly value: bigint
-  /** Gas left for the message, intrinsic gas already taken. */
+  /** Gas for the message after the intrinsic gas is deducted. */
   readonly gas: bigint
   readonly input: Bytes
   readonly origin: Bytes
   readonly gasPrice: bigint
   readonly blobHashes?: readonly Bytes[]
-  /** What BASEFEE reads in place of the block's: 0 in a gasless transaction. */
+  /** Value that BASEFEE reads instead of the block's base fee: 0 in a gasless transaction. */
   readonly baseFee?: bigint
-  /** The counter of refunds before the first opcode: what authorizations give back (EIP-7702); undefined: 0. */
+  /**
+   * Refund counter before the first opcode: the refunds of authorizations (EIP-7702). undefined
+   * means 0.
+   */
   readonly refund?: bigint
 }
 export type Outcome =
   | {
       readonly status: 'success'
       readonly gasLeft: bigint
-      /** The counter at the end, with what the message began with. */
+      /** Refund counter at the end, including the message's initial `refund`. */
       readonly refund: bigint
       readonly output: Bytes
       readonly logs: readonly Log[]
@@ -50,25 +54,32 @@ export type Outcome =
     }
   | { readonly status: 'revert'; readonly gasLeft: bigint; readonly output: Bytes }
   /**
-   * `reason` in geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode: INVALID". All gas of the message is gone, unless
-   * `gasLeft` says what is left of it: a creation that could not begin (nonce-limit.ts).
+   * `reason` has geth's words: "out of gas", "stack underflow (0 <=> 2)", "invalid opcode:
+   * INVALID". A halt uses up all gas of the message, unless `gasLeft` is set. Only a creation that
+   * could not start sets `gasLeft` (nonce-limit.ts).
    */
   | { readonly status: 'halt'; readonly reason: string; readonly gasLeft?: bigint }
   | Missing
   | Stopped
 
-/** A bound of `Limits`, or of the engine's own memory, invisible to the contract; the session is as before the run. */
+/**
+ * A limit of `Limits` or of the engine's own memory ended the run; the contract cannot see it. The
+ * session is as before the run.
+ */
 export type Stopped = {
   readonly status: 'stopped'
   readonly why: 'fuel' | 'deadline' | 'memory'
 }
 
-/** The run met state that a lazily fetched source does not have yet: fetch it and run again; the session is as before the run. */
+/**
+ * The run read state that a lazily fetched source does not have yet. The caller fetches it and runs
+ * again; the session is as before the run.
+ */
 export type Missing = {
   readonly status: 'missing'
-  /** The first of them in words (state/reader.ts, describeMissing). */
+  /** Description of the first missing key (state/reader.ts, describeMissing). */
   readonly what: string
-  /** 1 to 256 keys: all that the run asked for, or the first of them. */
+  /** 1 to 256 missing keys: all that the run read, or the first 256 of them. */
   readonly missing: readonly [MissingKey, ...MissingKey[]]
 }
 
@@ -79,28 +90,38 @@ export const missingOf = ({ what, missing }: MissingError): Missing => ({
 })
 
 export type Limits = {
-  /** Calls, creations and jumps backward. */
+  /** Budget of calls, creations and backward jumps. */
   readonly fuel?: number
-  /** Polled in the loop: true ends the run with 'stopped'. Reads a word of shared memory or a clock. */
+  /**
+   * Polled in the loop; true ends the run with 'stopped'. It reads a word of shared memory or a
+   * clock.
+   */
   readonly isExpired?: () => boolean
-  /** Bytes of EVM memory of one frame of a call. undefined, as in a block: what its gas can buy. */
+  /**
+   * Maximum bytes of EVM memory of one frame of a call. undefined, as in a block, leaves the limit
+   * to gas.
+   */
   readonly memoryBytes?: number
   /**
-   * True: nobody will believe what comes out of the run, which only goes on to tell what it reads. It gets LOST_GAS more at most, each frame,
-   * or what takes about as long.
+   * True once state was missing, so that the run's result will be discarded. The run continues only
+   * to find further reads. Each frame then gets at most LOST_GAS more gas, or about as much time.
    */
   readonly isLost?: (() => boolean) | undefined
 }
 export const LOST_GAS = 1_000_000n
-/** The message of a run that is lost from its begin. */
+/** Caps the gas of a message whose run is lost from the start. */
 export const boundMessage = (message: Message, limits: Limits | undefined): Message =>
   message.gas > LOST_GAS && limits?.isLost?.() === true ? { ...message, gas: LOST_GAS } : message
 
-/** What a traced run tells; an absent hook costs nothing. Hooks see the state as it is at that moment. */
+/**
+ * Receives the events of a traced run. An absent hook costs nothing; each hook sees the current
+ * state.
+ */
 export interface TraceSink {
   /**
-   * A frame begins: `kind` is the opcode that makes it. Of a delegate call `from` is the contract that makes it and `to` the code; of a
-   * creation `to` is the new address, undefined when it is not even begun. Calls refused for depth or balance are told too.
+   * A frame starts; `kind` is the opcode that makes it. In a delegate call `from` is the calling
+   * contract and `to` is the code's address. In a creation `to` is the new address, or undefined if
+   * the creation cannot start. Calls refused for depth or balance are reported too.
    */
   enter?(
     kind: string,
@@ -111,67 +132,80 @@ export interface TraceSink {
     input: Bytes,
   ): void
   /**
-   * `error` in geth's words; "execution reverted" where there is output to read. undefined too where a frame failed and nothing was taken
-   * back: code that could not be paid for before Homestead.
+   * A frame ends; `error` has geth's words. Among failed frames only "execution reverted" has
+   * output. `error` is also undefined for code that could not be paid for before Homestead, because
+   * that failure reverts nothing.
    */
   exit?(error: string | undefined, gasUsed: bigint, output: Bytes): void
-  /** Before the opcode runs. */
+  /** Called before the opcode runs. */
   step?(step: TraceStep): void
   /**
-   * How an engine may write steps that it tells nobody of then. `step`, which has to be there too, hears of those that it does not write:
-   * SLOAD and SSTORE where storage is shown, opcodes that fail, and all where `touch` wants to hear of them first.
+   * Lets an engine write steps as text instead of calling `step` for each. `step` must be present
+   * too. It receives only steps that the engine does not write. Those are SLOAD and SSTORE if
+   * storage is included, and failing opcodes. If `touch` is present, its opcodes are among them.
    */
   readonly stepText?: StepText
   /**
-   * Before an opcode that names an account or a slot runs, or fails to: SLOAD, SSTORE, BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH,
-   * SELFDESTRUCT, CALL, CALLCODE, DELEGATECALL, STATICCALL, CREATE, CREATE2. In order, before `enter`, each time, warm or not.
+   * Called before an opcode that names an account or a slot runs or fails. The opcodes are SLOAD,
+   * SSTORE, BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, SELFDESTRUCT, and all calls and
+   * creations. Calls come in order, before `enter`, for warm and cold targets alike.
    */
   touch?(touch: Touch): void
-  /** A log was made. Logs of a frame that fails later are told as well. */
+  /** A log was made; logs of a frame that fails later are reported too. */
   log?(log: Log): void
 }
-/** Of a step, what is shown: each begins with a comma, as go-ethereum's struct log has it in JSON. */
+/**
+ * The optional fields of a step that the engine writes. Each step starts with a comma and has the
+ * JSON form of go-ethereum's struct log.
+ */
 export type StepText = {
   readonly hasStack: boolean
   readonly hasMemory: boolean
   readonly hasReturnData: boolean
   readonly hasStorage: boolean
-  /** In ASCII, of any length, valid during the call; so many steps begin in it. */
+  /**
+   * Receives ASCII text of any length that is valid only during the call.
+   * @param steps number of steps that start in `text`
+   */
   write(text: Bytes, steps: number): void
 }
 export type Touch = {
   readonly op: number
-  /** Whose storage the frame has. */
+  /** Address of the contract whose storage the frame uses. */
   readonly address: Bytes
   /**
-   * The account that the opcode names, or the address that CREATE or CREATE2 would make. Absent where the opcode failed before it was
-   * known: a creation that failed, a stack too short (for a call: of less than five words, as go-ethereum looks at it).
+   * The account that the opcode names, or the address that CREATE or CREATE2 would make. It is
+   * absent for a failed creation and for a stack too short to hold it. A call needs five words on
+   * the stack, as in go-ethereum.
    */
   readonly target?: Bytes
-  /** Of the slot, 32 bytes. Absent like `target`. */
+  /** The slot's key, 32 bytes; absent in the same cases as `target`. */
   readonly key?: Bytes
-  /** Stack or gas said that the opcode will not run; a write in a static call is found with the gas. */
+  /**
+   * True if stack or gas checks prevent the opcode. A write in a static call is found by the gas
+   * check.
+   */
   readonly isFailed: boolean
 }
 export type TraceStep = {
   readonly pc: number
   readonly op: number
   readonly gas: bigint
-  /** All of it. Of an opcode whose cost could not be computed, what is constant of it. */
+  /** Total cost of the opcode, or its constant part if the total could not be computed. */
   readonly cost: bigint
-  /** 0 for the message itself. */
+  /** 0 for the frame of the message itself. */
   readonly depth: number
-  /** Whose storage the frame has. */
+  /** Address of the contract whose storage the frame uses. */
   readonly address: Bytes
-  /** The counter of refunds, the step's own included. */
+  /** Refund counter, including the refund of this step. */
   readonly refund: bigint
-  /** Why the opcode will not run, in geth's words, where stack and gas say so. */
+  /** Reason in geth's words if stack or gas checks prevent the opcode. */
   readonly error: string | undefined
-  /** Top last. Valid during the hook, like the two below. */
+  /** The stack with its top last; like `memory` and `returnData`, valid only during the hook. */
   stack(): readonly bigint[]
-  /** Whole words, not yet grown by the opcode. */
+  /** Memory in whole words, before the opcode expands it. */
   memory(): Bytes
-  /** What the last call of the frame returned. */
+  /** Return data of the frame's last call. */
   returnData(): Bytes
 }
 
@@ -181,49 +215,67 @@ export interface Session {
     readonly balance: bigint
     readonly codeHash: Bytes
   }
-  /** Also of an account that is empty, which a state override can leave. */
+  /** True also for an empty account, which a state override can leave behind. */
   exists(address: Bytes): boolean
   code(address: Bytes): Bytes
-  /** 32 bytes. */
+  /** Value of a slot, 32 bytes. */
   slot(address: Bytes, key: Bytes): Bytes
   addBalance(address: Bytes, wei: bigint): void
   setNonce(address: Bytes, nonce: bigint): void
   setCode(address: Bytes, code: Bytes): void
   setSlot(address: Bytes, key: Bytes, value: Bytes): void
-  /** Replaces the whole storage (a state override's `state`). */
+  /** Clears all storage of the account, for a state override's `state`. */
   clearStorage(address: Bytes): void
   warm(address: Bytes, keys?: readonly Bytes[]): void
-  /** What is warm in the transaction, in the order in which it became so; without precompiled contracts. */
+  /**
+   * Warm addresses and slots of the transaction, in the order of their first access. Precompiled
+   * contracts are left out.
+   */
   accessed(): AccessList
-  /** New warm set, original values and created set, empty transient storage; the journal goes on. */
-  beginTransaction(): void
-  /** Removes what was created and destroyed in the transaction, and touched accounts that are empty (EIP-161). */
+  /**
+   * Resets warm set, original values, created accounts and transient storage; the journal
+   * continues.
+   */
+  startTransaction(): void
+  /**
+   * Removes contracts created and destroyed in the transaction, and touched accounts that are empty
+   * (EIP-161).
+   */
   endTransaction(): void
   /**
-   * The fast engine answers at once, the reference engine by a promise. The caller has raised the sender's nonce already: a contract's
-   * address comes from nonce − 1; a nonce that has wrapped to 0 lets no creation begin (EIP-2681). Sender, receiver and coinbase are warm only if the caller made them so; precompiled contracts always.
-   * @throws {ViewError} with the session as before the run.
+   * Runs a message; the fast engine returns the outcome at once, the reference engine a promise.
+   * The caller has already raised the sender's nonce, because a contract's address comes from nonce
+   * − 1. A nonce that wrapped to 0 prevents a creation (EIP-2681). Sender, receiver and coinbase
+   * are warm only if the caller warmed them; precompiled contracts always are.
+   * @throws {ViewError} with the session as before the run
    */
   run(message: Message, limits?: Limits): Outcome | Promise<Outcome>
-  /** A journal position: it crosses transactions and flashblocks. */
+  /** A journal position that stays valid across transactions and flashblocks. */
   checkpoint(): number
   revert(checkpoint: number): void
-  /** Everything touched since the checkpoint, `before` being the reader's value: what a flashblock publishes. */
+  /**
+   * All changes since the checkpoint, with the reader's values as `before`. A flashblock publishes
+   * this diff.
+   */
   diff(since: number): StateDiff
-  /** The next call or block over another state: forgets entries, keeps code. */
+  /** Prepares the session for the next call or block over another state; cached code stays. */
   reopen(reader: StateReader, block: BlockEnv): void
-  /** Of the block, as bits (block-fields.ts): what runs have read since the session was opened, or may have. */
+  /**
+   * Block fields that runs since the session's opening have or may have read, as bits
+   * (block-fields.ts).
+   */
   fieldsRead(): number
-  /** Whom the next runs tell; undefined: nobody. */
+  /** Sets the sink that the next runs report to; undefined disables tracing. */
   setTrace(sink: TraceSink | undefined): void
   /**
-   * Gives the instance back to the thread: nothing may be called afterwards. What outcomes and diffs hold stays.
-   * @throws {ClosedError} as everything else does then: whoever opened the session closes it, once.
+   * Returns the instance to the thread. Outcomes and diffs stay valid, but no method may be called
+   * afterwards.
+   * @throws {ClosedError} as every other method after the first close
    */
   close(): void
 }
 
-/** A session was used after its end: a bug of the caller. */
+/** A caller used a session after closing it, which is a bug of the caller. */
 export class ClosedError extends Error {
   override name = 'ClosedError'
   constructor() {
@@ -231,25 +283,30 @@ export class ClosedError extends Error {
   }
 }
 
-/** The engine itself failed: the session is lost, and everything it is asked but its end says so. A bug of the engine's; another engine can do the same work. */
+/**
+ * The engine itself failed, which is a bug of the engine. The session is lost, and every method but
+ * `close` throws this error. Another engine can do the same work.
+ */
 export class TrapError extends Error {
   override name = 'TrapError'
 }
 
-/** A precompiled contract that a state override moves, or takes away: `from` is an ordinary account then. */
+/**
+ * A precompiled contract that a state override moves or removes; `from` becomes an ordinary
+ * account.
+ */
 export type MovedPrecompile = { readonly from: Bytes; readonly to: Bytes | undefined }
 export type SessionRules = EvmRules & { readonly moved?: readonly MovedPrecompile[] }
 
 export interface Engine {
   readonly name: string
   openSession(reader: StateReader, block: BlockEnv, rules: SessionRules): Session
-  /** Addresses of the precompiled contracts under these rules. */
   precompiles(rules: EvmRules): readonly Bytes[]
-  /** Does the work again that this one fails at; undefined: this one does not fail. */
+  /** Repeats the work that this engine fails at; undefined if this engine does not fail. */
   readonly fallback?: Fallback
 }
 export type Fallback = {
   readonly engine: Engine
-  /** Whoever does work again says why, once for each time. */
-  readonly tell: (reason: string) => void
+  /** Reports the reason, once for each repeated piece of work. */
+  readonly report: (reason: string) => void
 }

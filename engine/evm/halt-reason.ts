@@ -1,21 +1,28 @@
-/** Why a frame halted, in go-ethereum's words. */
+/** Reasons why a frame halted, in go-ethereum's words. */
 import { OPCODES, opcodeName, STACK_LIMIT } from './opcodes.ts'
 
-/** "stack underflow (have <=> need)", also where gas would not have sufficed: the stack is checked first. */
+/**
+ * Checks the stack before gas, as go-ethereum does.
+ * @returns "stack underflow (have <=> need)" or "stack limit reached have (max)"; undefined if the
+ * stack suffices
+ */
 export function stackFault(opcode: number, stackSize: number): string | undefined {
   const known = OPCODES[opcode]
   if (known === undefined) return undefined
   const { pops, pushes } = known
   if (stackSize < pops) return `stack underflow (${stackSize} <=> ${pops})`
-  const most = STACK_LIMIT + pops - pushes
-  return stackSize > most ? `stack limit reached ${stackSize} (${most})` : undefined
+  const max = STACK_LIMIT + pops - pushes
+  return stackSize > max ? `stack limit reached ${stackSize} (${max})` : undefined
 }
 
 export function invalidOpcode(opcode: number): string {
   return `invalid opcode: ${opcodeName(opcode)}`
 }
 
-/** Where the memory ends that the opcode asks for, in bytes; 0 where it asks for none. `operands`: top first, as many as it takes. */
+/**
+ * Computes the end of the memory that the opcode uses, in bytes; 0 if it uses none.
+ * @param operands the opcode's operands, top of the stack first
+ */
 export function memoryEnd(opcode: number, operands: readonly bigint[]): bigint {
   let end = 0n
   for (const [offsetAt, lengthAt] of MEMORY_OPERANDS[opcode] ?? []) {
@@ -25,14 +32,17 @@ export function memoryEnd(opcode: number, operands: readonly bigint[]): bigint {
   return end
 }
 
-/** Found before anything is priced: "gas uint64 overflow". */
-export const isBeyondWord = (end: bigint): boolean => end > MOST_WORD
-/** Found by whoever prices it: "out of gas: gas uint64 overflow". No gas could ever pay for it. */
-export const isMemoryOverflow = (end: bigint): boolean => end > MOST_MEMORY
+/** The interpreter checks this before the gas handler and halts with "gas uint64 overflow". */
+export const isBeyondWord = (end: bigint): boolean => end > MAX_WORD
+/**
+ * The gas handler checks this and halts with "out of gas: gas uint64 overflow". No amount of gas
+ * could pay for such memory.
+ */
+export const isMemoryOverflow = (end: bigint): boolean => end > MAX_MEMORY
 
-/** An error of a gas handler, as the interpreter passes it on. */
+/** The interpreter's text for an error of a gas handler. */
 export const outOfGasFor = (why: string): string => `${OUT_OF_GAS}: ${why}`
-/** More gas might have helped, or so go-ethereum's estimate takes it. */
+/** True for reasons that go-ethereum's gas estimate treats as curable by more gas. */
 export const isOutOfGas = (reason: string): boolean =>
   reason === OUT_OF_GAS || reason.startsWith(outOfGasFor(''))
 export const OUT_OF_GAS = 'out of gas'
@@ -41,14 +51,14 @@ export const NONCE_OVERFLOW = 'nonce uint64 overflow'
 export const WRITE_PROTECTION = 'write protection'
 export const RETURN_DATA_BOUNDS = 'return data out of bounds'
 
-/** Bytes; whole words in 64 bits. */
-const MOST_WORD = (1n << 64n) - 32n
-/** Bytes; go-ethereum's bound, above which the square of the words leaves 64 bits. */
-const MOST_MEMORY = 0x1fffffffe0n
+/** Bytes: the largest multiple of 32 in 64 bits. */
+const MAX_WORD = (1n << 64n) - 32n
+/** Bytes: go-ethereum's limit, above which the square of the word count exceeds 64 bits. */
+const MAX_MEMORY = 0x1fffffffe0n
 
 type MemoryOperands = readonly (readonly [offsetAt: number, length: number | bigint])[]
 
-/** Positions of offset and length on the stack, from the top; a bigint is the length itself. */
+/** Stack positions of offset and length from the top; a bigint is the length itself. */
 const MEMORY_OPERANDS: Readonly<Record<number, MemoryOperands>> = {
   32: [[0, 1]], // KECCAK256
   55: [[0, 2]], // CALLDATACOPY

@@ -1,4 +1,4 @@
-/** EIP-2681: an account whose nonce is 2^64 − 1 creates nothing. */
+/** EIP-2681: an account whose nonce is 2^64 − 1 cannot create contracts. */
 import { NO_BYTES } from '../primitives/bytes.ts'
 import type { Message, Outcome, Session, TraceSink } from './engine.ts'
 import { NONCE_OVERFLOW } from './halt-reason.ts'
@@ -6,8 +6,9 @@ import { NONCE_OVERFLOW } from './halt-reason.ts'
 export const MAX_NONCE = 2n ** 64n - 1n
 
 /**
- * The outcome of a creation by a sender whose raised nonce has wrapped to 0; undefined: the message may run. As in go-ethereum (core/vm,
- * createFramePreCheck) the nonce stays what it was, and no gas is used.
+ * Refuses a creation by a sender whose raised nonce has wrapped to 0. The nonce stays unchanged and
+ * no gas is used, as in go-ethereum (core/vm, createFramePreCheck).
+ * @returns the outcome of the refused creation; undefined if the message may run
  */
 export function refusedCreation(
   session: Pick<Session, 'account' | 'setNonce'>,

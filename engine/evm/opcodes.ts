@@ -1,4 +1,4 @@
-/** Names of the opcodes and what they take from and leave on the stack. */
+/** Names of the opcodes and the number of stack words that they pop and push. */
 
 export type Opcode = { readonly name: string; readonly pops: number; readonly pushes: number }
 
@@ -84,7 +84,7 @@ const PLAIN: readonly (readonly [code: number, name: string, pops: number, pushe
   [0xfd, 'REVERT', 2, 0],
   [0xfe, 'INVALID', 0, 0],
   [0xff, 'SELFDESTRUCT', 1, 0],
-  // Names go-ethereum knows of opcodes that no fork here has.
+  // go-ethereum has names for these opcodes, though no fork here defines them.
   [0x4b, 'SLOTNUM', 0, 0],
   [0xd0, 'DATALOAD', 0, 0],
   [0xd1, 'DATALOADN', 0, 0],
@@ -107,16 +107,15 @@ const PLAIN: readonly (readonly [code: number, name: string, pops: number, pushe
   [0xfb, 'EXTSTATICCALL', 0, 0],
 ]
 
-/** By number; undefined: no such opcode, in no fork. */
+/** Opcodes by number; undefined if no fork has the opcode. */
 export const OPCODES: readonly (Opcode | undefined)[] = table()
 
-/** As go-ethereum calls it, also what no fork has. */
+/** go-ethereum's name of the opcode, also for opcodes that no fork has. */
 export const opcodeName = (opcode: number): string =>
   OPCODES[opcode]?.name ?? `opcode 0x${opcode.toString(16)} not defined`
 
 export const STACK_LIMIT = 1024
 
-/** Rows of one opcode each: number, name, pops, pushes. */
 function table(): (Opcode | undefined)[] {
   const opcodes = new Array<Opcode | undefined>(256).fill(undefined)
   for (const [code, name, pops, pushes] of PLAIN) opcodes[code] = { name, pops, pushes }

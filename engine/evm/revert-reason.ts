@@ -1,8 +1,8 @@
-/** What a contract says when it reverts, as go-ethereum prints it. */
+/** The reason in a contract's revert data, as go-ethereum prints it. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToBigint, equalBytes } from '../primitives/words.ts'
 
-/** Of `Error(string)` or `Panic(uint256)` data; undefined for everything else. */
+/** Decodes `Error(string)` or `Panic(uint256)` data; undefined for all other data. */
 export function revertReason(data: Bytes): string | undefined {
   const selector = data.subarray(0, 4)
   const body = data.subarray(4)
@@ -30,7 +30,7 @@ const PANICS: Readonly<Record<string, string>> = {
   81: 'uninitialized function',
 }
 
-/** ABI: offset, there the length, behind it the text; padding may be missing. */
+/** Decodes an ABI string: an offset to the length, followed by the text. Padding may be missing. */
 function readString(body: Bytes): string | undefined {
   const offset = readLength(body, 0)
   if (offset === undefined) return undefined
@@ -39,7 +39,7 @@ function readString(body: Bytes): string | undefined {
   return new TextDecoder().decode(body.subarray(offset + 32, offset + 32 + length))
 }
 
-/** A number that stays within the data; undefined otherwise. */
+/** Reads a number that is at most the data's length; undefined otherwise. */
 function readLength(body: Bytes, at: number): number | undefined {
   if (at + 32 > body.length) return undefined
   const value = bytesToBigint(body.subarray(at, at + 32))

@@ -1,32 +1,32 @@
 /**
- * The block access list that X Layer's builder sends beside a flashblock (EIP-7928, RLP): which
- * state it touches.
+ * Reads the block access list that X Layer's builder sends with a flashblock (EIP-7928, RLP). The
+ * list names the state that the flashblock touches.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { field, type JsonObject, Refusal, readBytes } from '../primitives/json-fields.ts'
 import { checkRlp, RlpError, spanAt } from '../primitives/rlp.ts'
 
 export type AccessListBounds = {
-  /** Length of the RLP. */
   readonly bytes: number
-  /** Accounts and slots together. */
+  /** Maximum number of accounts and slots together. */
   readonly items: number
 }
 export type AccessKeys = {
-  /** 20 bytes each. */
+  /** Addresses of 20 bytes each. */
   readonly accounts: readonly Bytes[]
-  /** Address and slot, 52 bytes each; changed ones and read ones. */
+  /** Address and slot, 52 bytes each; changed and read slots. */
   readonly slots: readonly Bytes[]
 }
 
-/** Names for counting. */
+/** Field names for counting refusals. */
 export const MALFORMED = 'access-list'
 export const TOO_LARGE = 'access-list-size'
 
 /**
- * @param metadata of a flashblock, as it was sent
- * @returns undefined where there is none
- * @throws {Refusal} whose field is `MALFORMED` or `TOO_LARGE`
+ * Reads the keys of the access list in a flashblock's metadata.
+ * @param metadata metadata as received
+ * @returns undefined when there is no list
+ * @throws {Refusal} with the field `MALFORMED` or `TOO_LARGE`
  */
 export function accessKeysIn(
   metadata: JsonObject,
@@ -39,7 +39,7 @@ export function accessKeysIn(
   return readAccessKeys(readBytes(wire, MALFORMED), bounds.items)
 }
 
-/** @throws {Refusal} */
+/** @throws {Refusal} with the field `MALFORMED` or `TOO_LARGE` */
 export function readAccessKeys(rlp: Bytes, maxItems: number): AccessKeys {
   const accounts: Bytes[] = []
   const slots: Bytes[] = []
@@ -66,10 +66,11 @@ export function readAccessKeys(rlp: Bytes, maxItems: number): AccessKeys {
   }
 }
 
-/** [address, [[slot, changes]], [slot], balances, nonces, codes] */
+/**
+ * Number of fields of an account: [address, [[slot, changes]], [slot], balances, nonces, codes].
+ */
 const FIELDS = 6
 
-/** `keys`: where its slots begin. */
 function accountAt(rlp: Bytes, at: number) {
   const fields: number[] = []
   for (const item of listAt(rlp, at)) if (fields.push(item) > FIELDS) break
@@ -91,7 +92,9 @@ function* keysAt(rlp: Bytes, changes: number, reads: number): Generator<number, 
   yield* listAt(rlp, reads)
 }
 
-/** A slot is 32 bytes in some versions of the EIP and a number in others. */
+/**
+ * Returns address ‖ slot. A slot is 32 bytes in some versions of the EIP and a number in others.
+ */
 function slotOf(rlp: Bytes, address: Bytes, at: number): Bytes {
   const slot = bytesAt(rlp, at)
   if (slot.length > 32) throw new Refusal(MALFORMED, 'at most 32 bytes of a slot', `${slot.length}`)
@@ -101,7 +104,10 @@ function slotOf(rlp: Bytes, address: Bytes, at: number): Bytes {
   return key
 }
 
-/** Gives the offset of the first item of the list at `at`. @throws {Refusal} for no list */
+/**
+ * Yields the offsets of the items of the list at `at`.
+ * @throws {Refusal} when `at` is not a list
+ */
 function* listAt(rlp: Bytes, at: number): Generator<number, void> {
   if (rlp[at]! < 0xc0) throw new Refusal(MALFORMED, 'a list')
   const { start, next } = spanAt(rlp, at)

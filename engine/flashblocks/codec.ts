@@ -1,7 +1,8 @@
 /**
- * The raw feed's wire forms and its messages (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1; X Layer sends them in an envelope,
- * compressed with Brotli). The form is found for each message, so that a feed may change it while connected; one bad message never costs
- * the next.
+ * Messages of the raw feed in their wire forms (rollup-boost: specs/flashblocks.md,
+ * FlashblocksPayloadV1). X Layer sends an envelope compressed with Brotli.
+ * The form is detected for each message, so that a feed may change it while connected. A malformed
+ * message does not affect the next one.
  */
 import { brotliCompressSync, constants } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -31,33 +32,39 @@ import {
 import { NO_OUTCOMES, type Outcomes, subblockJson } from './subblock.ts'
 import type {
   FeedMessage,
-  FeedPlace,
+  FeedMessageId,
   Flashblock,
   FlashblockBase,
   FlashblockDelta,
 } from './types.ts'
 
-/** A block of 12 s with a flashblock every 10 ms has 1,200. */
+/** Maximum index. A block of 12 s with a flashblock every 10 ms has only 1,200. */
 export const MAX_INDEX = 9_999
 
-/** Of one flashblock: five times what 200 M gas can hold. Each costs memory far beyond its bytes on the wire. */
+/**
+ * Maximum per flashblock: five times what 200 M gas can pay for. Each one costs memory far beyond
+ * its bytes on the wire.
+ */
 export const MAX_TRANSACTIONS = 50_000
 
 export type DecodedPacket =
-  /** `metadata` is side data as it was sent, unchecked but for its block number: execution never needs it. */
+  /**
+   * `metadata` is side data as received. Only its block number is checked, because execution does
+   * not need the rest.
+   */
   | { readonly message: FeedMessage; readonly metadata: JsonObject | undefined }
   | Refused
-  /** Well formed and not for us. */
+  /** Well formed, but not meant for this node. */
   | { readonly ignore: string }
 
-/** `refuse` names the field and what was expected; `field` is the name alone, one of few, for counting. */
+/** `refuse` names the field and the expected value. `field` is one of few names, for counting. */
 export type Refused = { readonly refuse: string; readonly field: string }
 
-/** Forms of a feed that we can send: X Layer's, plain JSON as rollup-boost sends it, OP's subblocks. */
+/** Wire forms that the node can send: X Layer's, rollup-boost's plain JSON, OP's subblocks. */
 export const WIRE_FORMS = ['xlayer', 'plain', 'subblocks'] as const
 export type WireForm = (typeof WIRE_FORMS)[number]
 
-/** One WebSocket message, text or binary. Never throws. */
+/** Decodes one WebSocket message, text or binary; never throws. */
 export const decodePacket = (packet: Bytes, bounds = PACKET_BOUNDS): DecodedPacket =>
   refusing(() => {
     const packed = openPacket(packet, bounds)
@@ -65,11 +72,10 @@ export const decodePacket = (packet: Bytes, bounds = PACKET_BOUNDS): DecodedPack
     return decodeValue(readJson(json, bounds))
   })
 
-/** The JSON of one message, as bytes. Never throws. */
+/** Decodes the JSON bytes of one message; never throws. */
 export const decodeJson = (json: Bytes, bounds: PacketBounds): DecodedPacket =>
   refusing(() => decodeValue(readJson(json, bounds)))
 
-/** What is done to a packet, or why it is refused. */
 export function refusing<Done>(decode: () => Done): Done | Refused {
   try {
     return decode()
@@ -78,7 +84,7 @@ export function refusing<Done>(decode: () => Done): Done | Refused {
     throw error
   }
 }
-/** Places in a list are no names: there may be 50,000 of them. */
+/** Removes list indexes from the field name, because a list may have 50,000 entries. */
 export const refusedFor = ({ message, field }: Refusal): Refused => ({
   refuse: message,
   field: field.replace(/\[\d+\]$/, ''),
@@ -94,7 +100,10 @@ function decodeValue(value: unknown): DecodedPacket {
   return decodeMessage(readObject(value[ENVELOPE], 'envelope'))
 }
 
-/** `xlayer` goes out as a binary message of a WebSocket, the others as text. `outcomes` go into subblocks alone. */
+/**
+ * Encodes a message. `xlayer` is sent as a binary WebSocket message, the other forms as text. Only
+ * subblocks have `outcomes`.
+ */
 export function encodePacket(
   message: FeedMessage,
   form: WireForm = 'xlayer',
@@ -110,7 +119,10 @@ export function encodePacket(
   return compressJson(Buffer.from(JSON.stringify({ [ENVELOPE]: value })), QUALITY)
 }
 
-/** As X Layer's frames are: a byte that no JSON begins with, and Brotli. @param quality from 0 to 11 */
+/**
+ * Compresses JSON as in X Layer's frames: a byte that never starts JSON, then Brotli.
+ * @param quality from 0 to 11
+ */
 export function compressJson(json: Bytes, quality: number): Bytes {
   const compressed = brotliCompressSync(json, {
     params: {
@@ -121,33 +133,39 @@ export function compressJson(json: Bytes, quality: number): Bytes {
   return Buffer.concat([Buffer.of(MAGIC), compressed])
 }
 
-/** The flashblocks after the first place and before the second are not held any more; null: nor is any later one. */
+/**
+ * Says that the flashblocks between two ids are not retained any more. Without `next`, all later
+ * ones are gone as well.
+ */
 export const gapMessage = (
-  after: Omit<FeedPlace, 'payloadId'> & { readonly payloadId: string | undefined },
-  next: FeedPlace | undefined,
+  after: Omit<FeedMessageId, 'payloadId'> & { readonly payloadId: string | undefined },
+  next: FeedMessageId | undefined,
 ): string =>
-  JSON.stringify({ [GAP]: { after: placeJson(after), next: next ? placeJson(next) : null } })
+  JSON.stringify({
+    [GAP]: { after: messageIdJson(after), next: next ? messageIdJson(next) : null },
+  })
 
-const placeJson = (place: Parameters<typeof gapMessage>[0]) => ({
-  number: place.number,
-  index: place.index ?? 'end',
-  payload_id: place.payloadId,
+const messageIdJson = (messageId: Parameters<typeof gapMessage>[0]) => ({
+  number: messageId.number,
+  index: messageId.index ?? 'end',
+  payload_id: messageId.payloadId,
 })
 
-/** A packet as a WebSocket takes it: JSON is text, everything else binary. */
+/** Returns a packet as the WebSocket library expects it: JSON as text, everything else binary. */
 export const socketData = (packet: Bytes): string | Bytes =>
   packet[0] === BRACE
     ? Buffer.from(packet.buffer, packet.byteOffset, packet.length).toString()
     : packet
 
 /**
- * Everybody who waits for a receipt waits for this. X Layer's builder takes 5; of a recorded packet (16 kB) 3 makes as much in 0.08 ms
- * instead of 0.19, of one with 500 random transfers in 2 ms instead of 5 (2026-11).
+ * Compression delays every receipt, so the quality is lower than the 5 of X Layer's builder.
+ * At the same size, a recorded packet (16 kB) takes 0.08 ms instead of 0.19. One with 500 random
+ * transfers takes 2 ms instead of 5 (November 2026).
  */
 const QUALITY = 3
 
 const ENVELOPE = 'OpFlashblockPayload'
-/** Our own, for who asks /feed for what has been forgotten. */
+/** flashnode's own message for a client of /feed that asks for forgotten flashblocks. */
 const GAP = 'FlashnodeGap'
 const BRACE = 0x7b
 
@@ -224,10 +242,10 @@ function decodeDelta(diff: JsonObject): FlashblockDelta {
   }
 }
 
-/** No root and no hash is zero. */
+/** Returns undefined for 32 zero bytes, because no root or hash is zero. */
 const stated = (hash: Bytes): Bytes | undefined => (equalBytes(hash, ZERO_32) ? undefined : hash)
 
-/** A refund for each transaction, in the most bytes that one takes, and what stands before them. */
+/** The largest refund of each transaction, and the fields before the list of refunds. */
 const MAX_POST_EXEC_BYTES = 19 * MAX_TRANSACTIONS + 32
 
 function decodePostExec(value: unknown): Bytes {

@@ -1,9 +1,15 @@
-/** A flashblock as the JSON object that goes over the wire (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). */
+/**
+ * The JSON object of a flashblock on the wire (rollup-boost: specs/flashblocks.md,
+ * FlashblocksPayloadV1).
+ */
 import { bytesToHex, quantity } from '../primitives/hex.ts'
 import { ZERO_32 } from '../primitives/words.ts'
 import type { Flashblock } from './types.ts'
 
-/** Keys in the order of X Layer's builder. Roots and hashes that are not stated are zeros, other undefined fields stay away. */
+/**
+ * Returns the object with keys in the order of X Layer's builder. Unknown roots and hashes are
+ * zeros; other undefined fields are omitted.
+ */
 export function flashblockJson(flashblock: Flashblock) {
   const { base, delta, blockNumber } = flashblock
   return {

@@ -1,4 +1,7 @@
-/** Side data that some producers send with a flashblock (rollup-boost: specs/flashblocks.md, Metadata): read for inspection only, execution never trusts it. */
+/**
+ * Side data that some producers send with a flashblock (rollup-boost: specs/flashblocks.md,
+ * Metadata). It is for inspection only; execution never uses it.
+ */
 import type { Hex } from '../primitives/bytes.ts'
 import { bytesToHex, quantity } from '../primitives/hex.ts'
 import {
@@ -12,7 +15,10 @@ import {
   readQuantity,
 } from '../primitives/json-fields.ts'
 
-/** One style for the three that are on the wire: lower case, minimal quantities, a boolean status, null for what is absent. */
+/**
+ * A receipt in one style for the three on the wire: lower case, minimal quantities, boolean status,
+ * null when absent.
+ */
 export type FeedReceipt = {
   readonly type: Hex
   readonly status: boolean
@@ -32,7 +38,7 @@ export type FeedSideData = {
   readonly accessList: Hex | null
 }
 
-/** Never throws; `refuse` names the field. */
+/** Decodes side data; never throws. `refuse` names the field. */
 export function decodeSideData(
   metadata: JsonObject,
 ): { readonly sides: FeedSideData } | { readonly refuse: string } {
@@ -63,7 +69,7 @@ function decodeSides(metadata: JsonObject): FeedSideData {
 
 const RECEIPTS = 'metadata.receipts'
 const BALANCES = 'metadata.new_account_balances'
-/** Keys of the externally tagged style, and the types they stand for. */
+/** Keys of the externally tagged style, with the types that they mean. */
 const typeNames: Readonly<Record<string, Hex>> = {
   Legacy: '0x0',
   Eip2930: '0x1',
@@ -73,7 +79,10 @@ const typeNames: Readonly<Record<string, Hex>> = {
   Deposit: '0x7e',
 }
 
-/** A null prototype: keys come from outside. */
+/**
+ * Maps the values of an object. The result has a null prototype, because its keys come from
+ * outside.
+ */
 function mapValues<T>(value: unknown, name: string, map: (value: unknown) => T): Record<string, T> {
   const mapped: Record<string, T> = Object.create(null)
   for (const [key, entry] of Object.entries(readObject(value, name)))
@@ -99,7 +108,7 @@ function decodeReceipt(value: unknown): FeedReceipt {
   }
 }
 
-/** `{"Eip1559": {…}}` or `{"type": "0x2", …}`. */
+/** Reads the type of a receipt from `{"Eip1559": {…}}` or `{"type": "0x2", …}`. */
 function untag(object: JsonObject): { readonly type: unknown; readonly receipt: JsonObject } {
   const [key, ...others] = Object.keys(object)
   if (key === undefined || others.length > 0 || !Object.hasOwn(typeNames, key))

@@ -1,31 +1,41 @@
 /**
- * From a WebSocket message to a JSON value: which wire form it has (X Layer compresses with Brotli, websocket-proxy may), and the bounds
- * that keep one message from costing more than the largest honest one.
+ * Converts a WebSocket message to a JSON value. It detects the wire form: X Layer compresses with
+ * Brotli, websocket-proxy may.
+ * Bounds prevent a message from costing more than the largest honest one.
  */
 import { brotliDecompressSync } from 'node:zlib'
 import type { Bytes } from '../primitives/bytes.ts'
 import { Refusal } from '../primitives/json-fields.ts'
 
 export type PacketBounds = {
-  /** Of one packet, before and after decompression. */
+  /** Maximum size of one packet, before and after decompression. */
   readonly bytes: number
-  /** Of its JSON: lists and objects inside each other. */
+  /** Maximum nesting of lists and objects in the JSON. */
   readonly depth: number
-  /** Lists, objects, and what stands in them. Each costs memory far beyond its bytes: 10 M empty lists took 500 MB (2026-11). */
+  /**
+   * Maximum number of lists, objects and their entries. Each costs memory far beyond its bytes: 10
+   * M empty lists took 500 MB (November 2026).
+   */
   readonly values: number
 }
-/** Bytes: 5 × the hex of the calldata that 50 M gas can buy. Values: ten times what 50,000 transactions are, for side data. */
+/**
+ * Bytes: five times the hex of the calldata that 50 M gas can buy. Values: ten times those of
+ * 50,000 transactions, for side data.
+ */
 export const PACKET_BOUNDS: PacketBounds = { bytes: 32 << 20, depth: 64, values: 500_000 }
 
-/** The first byte of X Layer's frames, before the Brotli stream. */
+/** First byte of X Layer's frames, before the Brotli stream. */
 export const MAGIC = 0x1e
 
 export type Packed =
   | { readonly json: Bytes }
-  /** Streams to try, in this order: the first that is Brotli has the JSON. */
+  /** Candidate streams in order; the first that is valid Brotli has the JSON. */
   | { readonly brotli: readonly Bytes[] }
 
-/** The forms are tried in this order: plain JSON, 0x1E and Brotli after it, Brotli of the whole message. @throws {Refusal} */
+/**
+ * Detects the form. The order is: plain JSON, Brotli after 0x1E, Brotli of the whole message.
+ * @throws {Refusal} when the packet is empty or too large
+ */
 export function openPacket(packet: Bytes, bounds: PacketBounds): Packed {
   if (packet.length > bounds.bytes)
     throw new Refusal('too-large', `at most ${bounds.bytes} bytes`, packet.length)
@@ -38,10 +48,15 @@ export function openPacket(packet: Bytes, bounds: PacketBounds): Packed {
   }
 }
 
-/** One piece of output: Node's own 16 kB would make 2,048 of the largest packet. */
+/**
+ * Size of an output chunk. Node's default of 16 kB would make 2,048 chunks of the largest packet.
+ */
 export const INFLATED_PIECE_BYTES = 64 << 10
 
-/** In one go. @throws {Refusal} also where none is Brotli */
+/**
+ * Decompresses the first valid stream synchronously.
+ * @throws {Refusal} when the output is too large or no stream is Brotli
+ */
 export function inflateNow(streams: readonly Bytes[], bounds: PacketBounds): Bytes {
   for (const bytes of streams) {
     try {
@@ -50,7 +65,7 @@ export function inflateNow(streams: readonly Bytes[], bounds: PacketBounds): Byt
         chunkSize: INFLATED_PIECE_BYTES,
       })
     } catch (error) {
-      // A packet of 150 bytes can ask for 64 MiB.
+      // A packet of 150 bytes can expand to 64 MiB.
       if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
         throw tooLargeInflated(bounds)
     }
@@ -62,7 +77,10 @@ export const tooLargeInflated = (bounds: PacketBounds): Refusal =>
   new Refusal('too-large', `at most ${bounds.bytes} bytes after decompression`)
 export const noBrotli = (): Refusal => new Refusal('brotli', 'JSON, 0x1E and brotli, or brotli')
 
-/** The JSON value of these bytes. @throws {Refusal} */
+/**
+ * Parses the JSON value of these bytes.
+ * @throws {Refusal} when the bytes are not JSON or exceed the bounds
+ */
 export function readJson(bytes: Bytes, bounds: PacketBounds): unknown {
   checkBounds(bytes, bounds)
   let text: string
@@ -86,21 +104,25 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)
 
 /**
- * One pass without a stack of its own, before the parser sees a byte: what it refuses costs nothing but the pass. It takes no notice of
- * what is no JSON, which the parser ends at.
+ * Checks the bounds in one pass before the parser runs, so that a refused packet costs only this
+ * pass.
+ * Malformed JSON is ignored here, because the parser rejects it.
  */
-function checkBounds(json: Bytes, { depth: most, values: mostValues }: PacketBounds): void {
+function checkBounds(json: Bytes, { depth: max, values: maxValues }: PacketBounds): void {
   let depth = 0
   let values = 0
   for (let at = 0; at < json.length; at++) {
-    // Literal labels: with named ones V8 makes no jump table, which is five times as slow (2026-11).
+    /*
+     * The labels are literal, because V8 makes no jump table for named ones, which is five times
+     * slower (November 2026).
+     */
     switch (json[at]) {
       case 0x22: // "
         at = endOfString(json, at + 1)
         break
       case 0x5b: // [
       case 0x7b: // {
-        if (++depth > most) throw new Refusal('json-depth', `at most ${most} levels`)
+        if (++depth > max) throw new Refusal('json-depth', `at most ${max} levels`)
         values++
         break
       case 0x5d: // ]
@@ -112,18 +134,21 @@ function checkBounds(json: Bytes, { depth: most, values: mostValues }: PacketBou
         break
       default:
     }
-    if (values > mostValues) throw new Refusal('json-values', `at most ${mostValues} values`)
+    if (values > maxValues) throw new Refusal('json-values', `at most ${maxValues} values`)
   }
 }
 
-/** Of most keys and hashes. A search by native code pays only beyond that: it costs 50 ns before it looks at a byte. */
+/**
+ * Most keys and hashes are shorter. A native search has a fixed cost of 50 ns and pays only for
+ * longer strings.
+ */
 const SHORT_STRING = 80
 
-/** Index of the closing quote, or the length. */
+/** Returns the index of the closing quote, or the length. */
 function endOfString(json: Bytes, from: number): number {
-  const near = Math.min(from + SHORT_STRING, json.length)
+  const limit = Math.min(from + SHORT_STRING, json.length)
   let at = from
-  for (; at < near; at++) {
+  for (; at < limit; at++) {
     if (json[at] === QUOTE) return at
     if (json[at] === BACKSLASH) return endOfEscaped(json, at)
   }
@@ -132,7 +157,10 @@ function endOfString(json: Bytes, from: number): number {
   return json.subarray(at, end).includes(BACKSLASH) ? endOfEscaped(json, at) : end
 }
 
-/** Byte by byte: a search for each of a million escaped quotes would take ten times as long. */
+/**
+ * Searches byte by byte, because a native search per escaped quote takes ten times as long with a
+ * million quotes.
+ */
 function endOfEscaped(json: Bytes, from: number): number {
   for (let at = from; at < json.length; at++) {
     if (json[at] === QUOTE) return at

@@ -1,35 +1,39 @@
 /**
- * What a feed message means after those before it: named verdicts, no effects. The caller acts on the verdict and keeps the
- * returned sequence.
+ * Judges a feed message by the messages before. The functions are pure: the caller acts on the
+ * verdict and retains the returned sequence.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { isSameFlashblock } from './identity.ts'
 import type { Flashblock, FlashblockEnd } from './types.ts'
 
-/** The payload that is being followed. */
+/** The payload in progress. */
 export type Payload = {
   readonly payloadId: string
   readonly number: bigint
-  /** From the base: the hash of the block before, as its producer knows it. */
+  /** Hash of the parent block as the producer knows it, from the base. */
   readonly parentHash: Bytes
-  /** Last one that was not 0. 0: unknown. */
+  /** Last target index that was not 0. 0: unknown. */
   readonly targetIndex: number
-  /** Flashblocks that it has, as an End said before all of them were taken. */
+  /** Number of flashblocks by an End that arrived before all of them were taken. */
   readonly size: number | undefined
-  /** By index. The next due index is the length. */
+  /** Taken flashblocks by index. The length is the next due index. */
   readonly taken: readonly Flashblock[]
-  /** All of it was taken: End said so, or the target index. Nothing may follow but its repetition. */
+  /**
+   * Whether all flashblocks were taken, by the End or the target index. Only repetitions may
+   * follow.
+   */
   readonly isComplete: boolean
 }
 export type Sequence = {
   readonly payload: Payload | undefined
-  /** Payloads that are over, newest last: what comes late from them is stale. */
+  /** Payloads that are over, newest last. A late message of one is stale. */
   readonly over: readonly Over[]
 }
 /**
- * A payload id follows from the parent (Engine API, `engine_forkchoiceUpdated`): on another parent it
- * is another payload, whose id somebody has used wrongly before.
+ * A finished payload. A payload id follows from the parent (Engine API,
+ * `engine_forkchoiceUpdated`).
+ * An equal id on another parent is therefore another payload, whose producer reused the id wrongly.
  */
 type Over = Pick<Payload, 'payloadId' | 'parentHash'>
 
@@ -37,43 +41,54 @@ type Over = Pick<Payload, 'payloadId' | 'parentHash'>
 export type Heights = { readonly canonical: bigint; readonly complete: bigint }
 
 export type FlashblockVerdict =
-  /** Index 0 on the complete head, nothing else in progress: begin a block. */
+  /** Index 0 on the complete head, with nothing else in progress: the caller starts a block. */
   | 'first'
-  /** Index 0 one height above the payload in progress. That one is all there (if no End said so before): its final hash must be `base.parentHash`. */
+  /**
+   * Index 0 one height above the payload in progress, which is thereby complete. The payload's
+   * final hash must be `base.parentHash`.
+   */
   | 'firstOfNextBlock'
-  /** The due index: execute. */
+  /** The due index: the caller executes the flashblock. */
   | 'next'
-  /** Taken already, the same again: ignore. */
+  /** Taken already with the same content: ignored. */
   | 'duplicate'
-  /** Taken already, and this is another one: keep the first, count. */
+  /** Taken already with another content: the first is used, the event counted. */
   | 'equivocation'
-  /** It overtook those before it, or they were lost: keep it until they come from somewhere. */
+  /** Earlier flashblocks are late or lost. The caller buffers this one until they arrive. */
   | 'early'
-  /** At or below the canonical head, or of a payload that is over: ignore. */
+  /** At or below the canonical head, or part of a payload that is over: ignored. */
   | 'stale'
-  /** Index 0 was never seen (joined inside a block, or it was lost): ignore until one comes. */
+  /**
+   * Index 0 never arrived (lost, or the node connected inside the block): ignored until an index 0
+   * comes.
+   */
   | 'missingFirst'
-  /** Index 0 of another payload for a height that has one: whoever may replace the first goes back to its parent and begins again. */
+  /**
+   * Index 0 of another payload for a height that has one. A caller that may replace the first goes
+   * back to the parent and restarts.
+   */
   | 'secondPayload'
-  /** Index 0 further above than the next height: its parent is not known yet. What is followed stays. */
+  /** Index 0 above the next height, with an unknown parent. The payload in progress stays. */
   | 'ahead'
-  /** Another height under the same payload id: ignore, count. */
+  /** Another height under the same payload id: ignored and counted. */
   | 'heightChanged'
-  /** An index after the payload's End or target index: ignore, count. */
+  /** An index after the payload's End or target index: ignored and counted. */
   | 'afterEnd'
 
 export type EndVerdict =
-  /** The payload in progress is all there. */
   | 'complete'
-  /** Its target index had said so already, or End came twice. */
+  /** The payload was complete before, by its target index or an earlier End. */
   | 'alreadyComplete'
-  /** What it says is there has not all been taken yet. */
+  /** Some of the flashblocks that the End counts were not taken yet. */
   | 'awaited'
-  /** Whoever sent it has not got all: it proves nothing. */
+  /** The sender of the End has not sent all flashblocks, so the End proves nothing. */
   | 'shortEnd'
-  /** After index 0 alone, which names no target: nobody can tell whether others were lost. */
+  /** The End follows index 0 alone without a target index. Lost flashblocks cannot be ruled out. */
   | 'loneEnd'
-  /** Of a payload that is not followed: harmless, X Layer sends it for jobs without flashblocks too. */
+  /**
+   * The payload is not in progress. This is harmless: X Layer also sends an End for jobs without
+   * flashblocks.
+   */
   | 'unknownEnd'
 
 export const startSequence: Sequence = { payload: undefined, over: [] }
@@ -90,7 +105,11 @@ export function judgeFlashblock(
   return { verdict, sequence: follow(sequence, flashblock, verdict) }
 }
 
-/** `sent`: flashblocks that its feed has sent of the payload, without a hole; undefined: there was one. Left out: those taken. */
+/**
+ * Judges an End.
+ * @param options `sent`: number of flashblocks that the feed sent of the payload, undefined after a
+ * gap. The default is the number taken.
+ */
 export function judgeEnd(
   sequence: Sequence,
   end: FlashblockEnd,
@@ -99,7 +118,7 @@ export function judgeEnd(
   const { payload } = sequence
   if (payload?.payloadId !== end.payloadId) return { verdict: 'unknownEnd', sequence }
   if (payload.isComplete) return { verdict: 'alreadyComplete', sequence }
-  // Another feed has brought more than this one, or the target index says that more will come.
+  // Another feed has sent more flashblocks, or the target index says that more will come.
   const isShort = sent === undefined || sent < payload.taken.length || sent <= payload.targetIndex
   if (isShort) return { verdict: 'shortEnd', sequence }
   if (sent === 1 && payload.targetIndex === 0) return { verdict: 'loneEnd', sequence }
@@ -110,7 +129,10 @@ export function judgeEnd(
   }
 }
 
-/** The payload in progress is given up (it did not execute as the feed says, or the chain went another way): the rest of it is stale. */
+/**
+ * Gives up the payload in progress after a failed execution or a reorg. The rest of the payload
+ * becomes stale.
+ */
 export function dropPayload(sequence: Sequence): Sequence {
   if (!sequence.payload) return sequence
   const { payloadId, parentHash } = sequence.payload
@@ -118,7 +140,7 @@ export function dropPayload(sequence: Sequence): Sequence {
   return { payload: undefined, over }
 }
 
-/** Several upstreams repeat each other within a block or two. */
+/** Enough, because upstreams repeat each other's messages within a block or two. */
 const PAYLOADS_REMEMBERED = 16
 
 function judgeKnown(payload: Payload, flashblock: Flashblock): FlashblockVerdict {
@@ -138,7 +160,7 @@ function judgeOther(
   const height = heightOf(flashblock)
   if (height !== undefined && height <= heights.canonical) return 'stale'
   if (flashblock.index > 0 || height === undefined) return 'missingFirst'
-  // The chain may have gone past the payload by sealed blocks alone.
+  // Upstream blocks alone may have moved the chain past the payload.
   const isFollowed = payload !== undefined && payload.number >= heights.complete
   const newest = isFollowed ? payload.number : heights.complete
   if (height <= newest) return 'secondPayload'
@@ -146,12 +168,11 @@ function judgeOther(
   return isFollowed ? 'firstOfNextBlock' : 'first'
 }
 
-/** Flashblocks without a base have the id alone. */
+/** Compares payloads. A flashblock without a base can only be compared by id. */
 const isOf = (over: Over, { payloadId, base }: Flashblock): boolean =>
   over.payloadId === payloadId &&
   (base === undefined || equalBytes(over.parentHash, base.parentHash))
 
-/** Whether this payload is over. */
 export const isOver = ({ over }: Sequence, payloadId: string): boolean =>
   over.some((one) => one.payloadId === payloadId)
 
@@ -163,11 +184,11 @@ function follow(sequence: Sequence, flashblock: Flashblock, verdict: FlashblockV
     case 'firstOfNextBlock':
     case 'secondPayload': {
       const { base } = flashblock
-      if (!base) return sequence // index 0 always has one: the codec refuses it otherwise
+      if (!base) return sequence // index 0 always has a base: the codec refuses it otherwise
       const { blockNumber: number, parentHash } = base
-      const begun = { number, parentHash, targetIndex: 0 }
+      const started = { number, parentHash, targetIndex: 0 }
       const { payloadId } = flashblock
-      const empty = { ...begun, payloadId, size: undefined, taken: [], isComplete: false }
+      const empty = { ...started, payloadId, size: undefined, taken: [], isComplete: false }
       const payload = take(empty, flashblock)
       return { payload, over: dropPayload(sequence).over }
     }

@@ -1,6 +1,6 @@
 /**
- * Subblocks as OP's sequencers write them (ethereum-optimism/specs: protocol/subblocks.md): the JSON of flashblocks without hashes and roots,
- * with what the transactions did.
+ * Subblocks in the form of OP's sequencers (ethereum-optimism/specs: protocol/subblocks.md):
+ * flashblock JSON without hashes and roots, but with results.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex, quantity } from '../primitives/hex.ts'
@@ -8,22 +8,23 @@ import type { Receipt } from '../primitives/receipt.ts'
 import { flashblockJson } from './json.ts'
 import type { Flashblock } from './types.ts'
 
-/** The results of one flashblock's transactions. */
 export type Outcomes = {
-  /** By the hash of the transaction. */
+  /** Receipts by transaction hash. */
   readonly receipts: readonly { readonly hash: Bytes; readonly receipt: Receipt }[]
-  /** After it, of each account that it changed. */
+  /** Balance of each changed account after the flashblock. */
   readonly balances: readonly { readonly address: Bytes; readonly balance: bigint }[]
 }
 export const NO_OUTCOMES: Outcomes = { receipts: [], balances: [] }
 
-/** The flashblock without what a subblock does not state. */
+/** Returns the flashblock without the fields that a subblock does not have. */
 export const subblockOf = (flashblock: Flashblock): Flashblock => ({
   ...flashblock,
   targetIndex: 0,
   delta: {
     ...flashblock.delta,
-    ...{ stateRoot: undefined, blockHash: undefined, withdrawalsRoot: undefined },
+    stateRoot: undefined,
+    blockHash: undefined,
+    withdrawalsRoot: undefined,
   },
 })
 
@@ -43,7 +44,7 @@ export function subblockJson(flashblock: Flashblock, { receipts, balances }: Out
   }
 }
 
-/** A receipt in op-alloy's form: its type stands beside the other fields, logs have no index. */
+/** Returns a receipt in op-alloy's form: the type is a plain field, and logs have no index. */
 function receiptJson({ type, status, cumulativeGasUsed, logs, ...deposit }: Receipt) {
   const { depositNonce, depositReceiptVersion } = deposit
   return {

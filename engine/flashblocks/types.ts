@@ -1,6 +1,7 @@
 /**
- * The raw feed's messages, decoded (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1). A subblock (ethereum-optimism/specs:
- * protocol/subblocks.md) is a flashblock whose producer states no root and no hash.
+ * Decoded messages of the raw feed (rollup-boost: specs/flashblocks.md, FlashblocksPayloadV1).
+ * A subblock (ethereum-optimism/specs: protocol/subblocks.md) is a flashblock without roots and
+ * hash.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 
@@ -11,28 +12,33 @@ export type FlashblockBase = {
   readonly prevRandao: Bytes
   readonly blockNumber: bigint
   readonly gasLimit: bigint
-  /** Seconds. */
+  /** Timestamp in seconds. */
   readonly timestamp: bigint
   readonly extraData: Bytes
   readonly baseFeePerGas: bigint
 }
 export type FlashblockDelta = {
-  /** A root or hash that the producer leaves to its readers is 32 zero bytes on the wire, and undefined here. */
+  /**
+   * undefined for 32 zero bytes on the wire; the producer leaves the root or hash to its readers.
+   */
   readonly stateRoot: Bytes | undefined
   readonly receiptsRoot: Bytes
   readonly logsBloom: Bytes
   readonly gasUsed: bigint
   readonly blockHash: Bytes | undefined
-  /** Of this flashblock only. */
+  /** Transactions of this flashblock only. */
   readonly transactions: readonly Bytes[]
   readonly withdrawalsRoot: Bytes | undefined
   readonly blobGasUsed: bigint | undefined
-  /** The envelope of the block's post-exec transaction as it would be now (Lagoon); each flashblock states it anew. */
+  /**
+   * Current envelope of the block's post-exec transaction (Lagoon). Each flashblock has the whole
+   * envelope.
+   */
   readonly postExec?: Bytes | undefined
 }
 export type Flashblock = {
   readonly type: 'flashblock'
-  /** 8 bytes as 0x + 16 hex digits. */
+  /** 8 bytes as 0x and 16 hex digits. */
   readonly payloadId: string
   readonly index: number
   /** 0: unknown. */
@@ -44,8 +50,8 @@ export type Flashblock = {
 export type FlashblockEnd = { readonly type: 'end'; readonly payloadId: string }
 export type FeedMessage = Flashblock | FlashblockEnd
 
-/** Which message of a feed: a flashblock, or the End of its payload. */
-export type FeedPlace = {
+/** Identifies a message of a feed: a flashblock, or the End of its payload. */
+export type FeedMessageId = {
   readonly number: number
   /** undefined: the End. */
   readonly index: number | undefined

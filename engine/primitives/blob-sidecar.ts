@@ -1,4 +1,7 @@
-/** The network form of a blob transaction: its envelope and, beside it, the blobs with their commitments and proofs (EIP-4844, EIP-7594). */
+/**
+ * The network form of a blob transaction: its envelope with blobs, commitments and proofs
+ * (EIP-4844, EIP-7594).
+ */
 import { createHash } from 'node:crypto'
 import type { Bytes } from './bytes.ts'
 import { RlpError, spanAt } from './rlp.ts'
@@ -16,14 +19,16 @@ export type BlobSidecar = {
 }
 
 export const BLOB_BYTES = 131_072
-/** Of a commitment and of a proof: a compressed point. */
+/** Size of a commitment and of a proof, which are compressed points. */
 export const POINT_BYTES = 48
 export const CELLS_PER_BLOB = 128
 
 /**
- * The envelope, which the hash is of, and the sidecar of a blob transaction in its network form; any other transaction is its own envelope.
- * The envelope is a copy where there is a sidecar, the sidecar's parts are views. Only the outer lists are looked at.
- * @throws {TransactionError} in geth's words
+ * Splits the network form of a blob transaction into its hashed envelope and its sidecar. Any other
+ * transaction is its own envelope.
+ * An envelope with a sidecar is a copy; the parts of the sidecar are views. Only the outer lists
+ * are checked.
+ * @throws {TransactionError} with geth's texts
  */
 export function splitSidecar(raw: Bytes): {
   readonly envelope: Bytes
@@ -35,7 +40,7 @@ export function splitSidecar(raw: Bytes): {
     const isWrapper = outer?.isList === true && isListAt(raw, outer.start)
     if (!isWrapper) return { envelope: raw, sidecar: undefined }
     if (rest.length > 0) throw new RlpError('rlp: input contains more than one value')
-    const items = itemsOf(raw, outer, MOST_ITEMS)
+    const items = itemsOf(raw, outer, MAX_ITEMS)
     const [body] = items
     const envelope = concatBytes(Uint8Array.of(BLOB_TYPE), raw.subarray(body!.at, body!.next))
     return { envelope, sidecar: readSidecar(raw, items.slice(1)) }
@@ -45,7 +50,7 @@ export function splitSidecar(raw: Bytes): {
   }
 }
 
-/** What a transaction names a blob by: 32 bytes. */
+/** Returns the 32 bytes that name a blob in a transaction. */
 export function versionedHash(commitment: Bytes): Bytes {
   const hash = Uint8Array.from(createHash('sha256').update(commitment).digest())
   hash[0] = 1
@@ -54,7 +59,7 @@ export function versionedHash(commitment: Bytes): Bytes {
 
 const BLOB_TYPE = 3
 
-/** `at`: of the item, `start` to `next`: its content. */
+/** An item at `at`, with its content from `start` to `next`. */
 type Span = {
   readonly at: number
   readonly start: number
@@ -64,14 +69,13 @@ type Span = {
 
 const isListAt = (data: Bytes, at: number) => (data[at] ?? 0) >= 0xc0
 
-/** One more than there may be. */
-const MOST_ITEMS = 6
+/** One more than the maximum, so that an excess is noticed. */
+const MAX_ITEMS = 6
 
-/** The first `most` items. */
-function itemsOf(data: Bytes, list: Pick<Span, 'start' | 'next'>, most: number): Span[] {
+function itemsOf(data: Bytes, list: Pick<Span, 'start' | 'next'>, max: number): Span[] {
   const within = data.subarray(0, list.next)
   const spans: Span[] = []
-  for (let at = list.start; at < list.next && spans.length < most; at = spans.at(-1)!.next)
+  for (let at = list.start; at < list.next && spans.length < max; at = spans.at(-1)!.next)
     spans.push({ at, ...spanAt(within, at), isList: isListAt(data, at) })
   return spans
 }
@@ -111,7 +115,7 @@ function readStrings(data: Bytes, list: Span, { field, type, length, owner }: St
   if (!list.isList) throw new RlpError(`rlp: expected input list for []${type}, ${into}`)
   const within = data.subarray(0, list.next)
   const strings: Bytes[] = []
-  // The first of a wrong length ends it: so there are not many.
+  // The first string of a wrong length ends the loop, so the number of strings is limited.
   for (let at = list.start; at < list.next; ) {
     const { start, next } = spanAt(within, at)
     if (isListAt(data, at) || next - start !== length) {

@@ -1,11 +1,16 @@
-/** Readers of single JSON values: each gives the value or throws a Refusal that names the field. */
+/**
+ * Readers of single JSON values. Each returns the value or throws a Refusal that names the field.
+ */
 import type { Bytes } from './bytes.ts'
 import { hexToBytes } from './hex.ts'
 import { bigintToBytes } from './words.ts'
 
 export type JsonObject<Key extends string = string> = { readonly [K in Key]?: unknown }
 
-/** Why a message is refused: the field (or the layer: "brotli", "json") and what was expected. Whoever reads fields catches it. */
+/**
+ * A refused message: the field (or the layer: "brotli", "json") and the expectation. Callers of the
+ * readers catch it.
+ */
 export class Refusal extends Error {
   override name = 'Refusal'
   readonly field: string
@@ -18,11 +23,14 @@ export class Refusal extends Error {
 export const isObject = (value: unknown): value is JsonObject =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
-/** An own property; null counts as absent. What an object inherits (`constructor`, `__proto__`) is never read. */
+/**
+ * Returns an own property; null counts as absent. Inherited members (`constructor`, `__proto__`)
+ * are never read.
+ */
 export const field = (object: JsonObject, key: string): unknown =>
   Object.hasOwn(object, key) ? (object[key] ?? undefined) : undefined
 
-/** Whether a member is there: null counts as absent. */
+/** Returns whether a member is present; null counts as absent. */
 export const isGiven = (value: unknown): boolean => value !== undefined && value !== null
 
 export function readObject<Key extends string = string>(
@@ -38,14 +46,17 @@ export function readArray(value: unknown, name: string): readonly unknown[] {
   return value
 }
 
-/** A plain JSON number: the feed has three of them (index, target_index, metadata.block_number). */
+/**
+ * Reads a plain JSON number; the feed has three of them (index, target_index,
+ * metadata.block_number).
+ */
 export function readInteger(value: unknown, name: string, max = Number.MAX_SAFE_INTEGER): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0 || value > max)
     throw new Refusal(name, `a whole JSON number up to ${max}`, describe(value))
   return value
 }
 
-/** Hex of whole bytes, upper or lower case; exactly `size` bytes where it is given. */
+/** Reads hex of whole bytes, either case; exactly `size` bytes with `size`. */
 export function readBytes(value: unknown, name: string, size?: number): Bytes {
   const expected = size === undefined ? '0x and whole bytes' : `0x and ${size} bytes`
   if (typeof value !== 'string' || !value.startsWith('0x') || value.length % 2 !== 0)
@@ -59,7 +70,7 @@ export function readBytes(value: unknown, name: string, size?: number): Bytes {
   }
 }
 
-/** Hex quantity; leading zeros are taken, more than `bits` are not. */
+/** Reads a hex quantity of at most `bits` bits; leading zeros are allowed. */
 export function readQuantity(value: unknown, name: string, bits = 64): bigint {
   if (typeof value !== 'string' || !/^0x[0-9a-f]{1,78}$/i.test(value))
     throw new Refusal(name, 'a hex quantity', describe(value))
@@ -68,7 +79,9 @@ export function readQuantity(value: unknown, name: string, bits = 64): bigint {
   return quantity
 }
 
-/** A number of a file that people write: a JSON number, or a string of decimal or hex digits. */
+/**
+ * Reads a number in a file that people write: a JSON number, or a string of decimal or hex digits.
+ */
 export function readUint(value: unknown, name: string, bits = 64): bigint {
   const isNumber =
     (typeof value === 'number' && Number.isSafeInteger(value)) ||
@@ -81,11 +94,11 @@ export function readUint(value: unknown, name: string, bits = 64): bigint {
   return number
 }
 
-/** Hex of a file that people write: the 0x may be left out. */
+/** Reads hex in a file that people write; the 0x is optional. */
 export const readHex = (value: unknown, name: string, size?: number): Bytes =>
   readBytes(typeof value === 'string' ? prefixed(value) : value, name, size)
 
-/** A word of a file that people write: hex of fewer digits is a number. */
+/** Reads a word in a file that people write; hex of fewer digits is a number. */
 export function readWord(value: unknown, name: string): Bytes {
   if (typeof value !== 'string' || !/^(0x)?[0-9a-fA-F]{1,64}$/.test(value))
     throw new Refusal(name, 'a word in hex', describe(value))
@@ -98,5 +111,5 @@ const describe = (value: unknown) =>
   value === undefined ? 'nothing' : typeof value === 'object' ? kind(value) : value
 const kind = (value: unknown) =>
   value === null ? 'null' : Array.isArray(value) ? 'an array' : 'an object'
-/** Values come from outside: bounded, and without line breaks. */
+/** Shortens a value from outside and removes its line breaks. */
 const excerpt = (value: unknown) => String(value).slice(0, 40).replace(/\s+/g, ' ')

@@ -1,17 +1,20 @@
-/** Keccak-256 by the WebAssembly of hash-wasm, compiled when this module is loaded; the only file that reads that package. */
+/**
+ * Keccak-256 by the WebAssembly of hash-wasm, compiled when this module loads; the only file that
+ * reads that package.
+ */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Bytes, type Hex, NO_BYTES } from './bytes.ts'
 
 /**
- * What that WebAssembly exports. The package itself compiles it behind a promise, which no module may await: V8 aborts the process when a
- * thread is terminated while its modules await (2026-11). Its 4 kB compile in less than a millisecond.
+ * Exports of that WebAssembly, 4 kB that compile synchronously in less than a millisecond.
+ * The package itself compiles it behind a promise, which a module must not await. V8 aborts the
+ * process when a thread is terminated during such an await (November 2026).
  */
 type Sponge = {
   readonly memory: { readonly buffer: ArrayBuffer }
-  /** Where data is put and the hash is found. */
+  /** Returns the address of the buffer for data and hash. */
   Hash_GetBuffer(): number
-  /** All of a hash whose data is in the buffer. */
   Hash_Calculate(length: number, bits: number, padding: number): void
   Hash_Init(bits: number): void
   Hash_Update(length: number): void
@@ -21,13 +24,16 @@ type Sponge = {
 const { exports } = new WebAssembly.Instance(new WebAssembly.Module(binaryOfPackage()))
 const sponge = exports as Sponge
 const BUFFER_BYTES = 16_384
-/** Each hash begins anew and is done when the call returns: what is left in it is of no meaning to the next one. */
+/** Shared by all hashes, because each call starts and ends its own hash. */
 const buffer = new Uint8Array(sponge.memory.buffer, sponge.Hash_GetBuffer(), BUFFER_BYTES)
 const BITS = 256
-/** Of Keccak as it was before it became SHA-3. */
+/** Padding of the original Keccak, which differs from SHA-3. */
 const PADDING = 0x01
 
-/** 32 bytes, new at each call. 1.8 M hashes of 32 bytes a second against 0.3 M in JavaScript (2026-11). */
+/**
+ * Returns a new array of 32 bytes. 1.8 M hashes of 32 bytes a second, against 0.3 M in JavaScript
+ * (November 2026).
+ */
 export function keccak256(data: Bytes): Bytes {
   if (data.length <= BUFFER_BYTES) {
     buffer.set(data)
@@ -36,7 +42,11 @@ export function keccak256(data: Bytes): Bytes {
   return buffer.slice(0, 32)
 }
 
-/** Its version is fixed in package.json: another one may have it elsewhere. @throws {Error} */
+/**
+ * Extracts the binary. The package's version is pinned in package.json, because another version may
+ * store it elsewhere.
+ * @throws {Error} when the package has no binary there
+ */
 function binaryOfPackage(): Bytes {
   const path = createRequire(import.meta.url).resolve('hash-wasm/dist/keccak.umd.min.js')
   const [, base64] = /data:"([A-Za-z0-9+/=]+)"/.exec(readFileSync(path, 'latin1')) ?? []
@@ -54,14 +64,16 @@ function hashInParts(data: Bytes): void {
   sponge.Hash_Final(PADDING)
 }
 
-/** Of no bytes: the code hash of an account without code. */
+/** Hash of no bytes: the code hash of an account without code. */
 export const EMPTY_HASH: Bytes = keccak256(NO_BYTES)
-/** Root of a trie that holds nothing. */
 export const EMPTY_ROOT: Bytes = keccak256(Uint8Array.of(0x80))
-/** Of an empty RLP list: the ommers of every block since the merge. */
+/** Hash of an empty RLP list: the ommers of every block since the merge. */
 export const EMPTY_OMMERS: Bytes = keccak256(Uint8Array.of(0xc0))
 
-/** Hex whose case is a checksum (EIP-55). @param address 20 bytes */
+/**
+ * Returns hex whose case is a checksum (EIP-55).
+ * @param address 20 bytes
+ */
 export function checksumAddress(address: Bytes): Hex {
   const digits = Buffer.from(address.buffer, address.byteOffset, address.length).toString('hex')
   const hash = keccak256(Buffer.from(digits, 'latin1'))

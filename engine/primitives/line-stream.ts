@@ -1,14 +1,13 @@
 /** Lines of text in a stream too long for one string. */
 
-/** A line is longer than it may be. */
 export class LineError extends Error {
   override name = 'LineError'
 }
 
 /**
- * Each line of UTF-8 text without its end (LF or CR LF); an empty one after the last end is none.
- * @param maxBytes of one line
- * @throws {LineError} for a line that is longer
+ * Yields each line of UTF-8 text without its end (LF or CR LF). An empty last line is left out.
+ * @param maxBytes maximum size of one line
+ * @throws {LineError} for a longer line
  */
 export async function* textLines(
   chunks: AsyncIterable<Uint8Array>,

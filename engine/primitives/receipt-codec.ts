@@ -1,4 +1,7 @@
-/** Receipts ↔ bytes: the consensus form that roots are made of, and the stored form that loses nothing. And the bloom of their logs. */
+/**
+ * Encodings of receipts: the consensus form for roots, and the lossless stored form. Also the bloom
+ * of their logs.
+ */
 import { type Bytes, NO_BYTES } from './bytes.ts'
 import { keccak256 } from './keccak.ts'
 import type { L1Fee, Log, LogSummary, Receipt } from './receipt.ts'
@@ -18,7 +21,10 @@ import {
 } from './rlp.ts'
 import { concatBytes } from './words.ts'
 
-/** Consensus form (EIP-2718): a leaf of the receipts trie. A deposit's nonce and version stand in it from Canyon on, when both are there. */
+/**
+ * Encodes the consensus form (EIP-2718), a leaf of the receipts trie. A deposit has nonce and
+ * version from Canyon on, when both are present.
+ */
 export function encodeReceipt(receipt: Receipt): Bytes {
   const items: RlpItem[] = [
     receipt.root ?? rlpUint(receipt.status),
@@ -32,7 +38,10 @@ export function encodeReceipt(receipt: Receipt): Bytes {
   return receipt.type === 0 ? body : concatBytes(Uint8Array.of(receipt.type), body)
 }
 
-/** Every field, for storage: RLP in the order below, an absent field is an empty list. The last one is there from Lagoon on alone. */
+/**
+ * Encodes every field for storage: RLP in the order below, with an empty list for an absent field.
+ * Only receipts from Lagoon on have the last field.
+ */
 export function encodeStoredReceipt(receipt: Receipt): Bytes {
   return encodeRlp([
     rlpUint(receipt.type),
@@ -54,7 +63,10 @@ export function encodeStoredReceipt(receipt: Receipt): Bytes {
   ])
 }
 
-/** Byte strings are views into `data`. @throws {RlpError} when `data` is not what `encodeStoredReceipt` makes. */
+/**
+ * Decodes the stored form; byte strings are views into `data`.
+ * @throws {RlpError} when `data` is not from `encodeStoredReceipt`
+ */
 export function decodeStoredReceipt(data: Bytes): Receipt {
   const items = readList(decodeRlp(data))
   if (items.length !== 13 && items.length !== 14)
@@ -78,7 +90,10 @@ export function decodeStoredReceipt(data: Bytes): Receipt {
   }
 }
 
-/** What a search for logs in tables asks of a receipt first: a tenth of the work of decoding it. The bloom is a view into `data`. */
+/**
+ * Returns the bloom and the number of logs, with a tenth of the work of decoding. The bloom is a
+ * view into `data`.
+ */
 export function summariseStoredLogs(data: Bytes): LogSummary {
   let at = spanAt(data, 0).start
   for (let field = 0; field < 4; field++) at = spanAt(data, at).next
@@ -86,16 +101,15 @@ export function summariseStoredLogs(data: Bytes): LogSummary {
   return { bloom: data.subarray(bloom.start, bloom.next), count: countStoredLogs(data) }
 }
 
-/** RLP of the logs of a stored receipt, one after the other, as a view into `data`. */
+/** Returns the concatenated RLP of the logs of a stored receipt, as a view into `data`. */
 export function storedLogs(data: Bytes): Bytes {
   let at = startAt(data, 0)
   for (let field = 0; field < LOGS_FIELD; field++) at = nextAt(data, at)
   return data.subarray(startAt(data, at), nextAt(data, at))
 }
-/** In the order of `encodeStoredReceipt`. */
+/** Index of the logs in the order of `encodeStoredReceipt`. */
 const LOGS_FIELD = 5
 
-/** How many a stored receipt has. */
 export function countStoredLogs(data: Bytes): number {
   const logs = storedLogs(data)
   let count = 0
@@ -103,7 +117,7 @@ export function countStoredLogs(data: Bytes): number {
   return count
 }
 
-/** 256 bytes, new at each call. */
+/** Returns a new array of 256 bytes. */
 export function bloomOf(logs: readonly Log[]): Bytes {
   const bloom = new Uint8Array(BLOOM_BYTES)
   for (const log of logs) {
@@ -113,19 +127,17 @@ export function bloomOf(logs: readonly Log[]): Bytes {
   return bloom
 }
 
-/** Both filters in a new one. */
 export function orBloom(a: Bytes, b: Bytes): Bytes {
   const both = a.slice()
   addBloom(both, b)
   return both
 }
 
-/** Adds what `b` has to `to`. */
 export function addBloom(to: Uint8Array, b: Bytes): void {
   for (let at = 0; at < BLOOM_BYTES; at++) to[at]! |= b[at]!
 }
 
-/** False: no log has this address or topic. True: one may have it. */
+/** Returns whether a log may have this address or topic. False is certain. */
 export function bloomHas(bloom: Bytes, item: Bytes): boolean {
   const hash = keccak256(item)
   return [0, 2, 4].every((at) => {
@@ -136,7 +148,7 @@ export function bloomHas(bloom: Bytes, item: Bytes): boolean {
 
 const BLOOM_BYTES = 256
 const ABSENT: readonly RlpItem[] = []
-/** A loop: `every` calls a function for each byte of each receipt. */
+/** A loop, because `every` would call a function for each byte of each receipt. */
 function isZero(bytes: Bytes): boolean {
   for (let at = 0; at < bytes.length; at++) if (bytes[at] !== 0) return false
   return true
@@ -148,7 +160,7 @@ const optional = (value: bigint | undefined): RlpItem =>
 const statusAndRoot = (status: 0 | 1, root: Bytes): Bytes =>
   concatBytes(Uint8Array.of(status), root)
 
-/** The status alone, or its byte and the root behind it. */
+/** Reads the status alone, or a status byte followed by the root. */
 function storedStatus(item: RlpItem): Pick<Receipt, 'status' | 'root'> {
   const bytes = readBytes(item)
   const isLong = bytes.length === 33
@@ -157,7 +169,7 @@ function storedStatus(item: RlpItem): Pick<Receipt, 'status' | 'root'> {
   return { status: status === 1n ? 1 : 0, ...(isLong ? { root: bytes.subarray(1) } : {}) }
 }
 
-/** A bloom without a bit is stored as nothing. */
+/** Reads a bloom; one without a bit is stored as no bytes. */
 function storedBloom(item: RlpItem): Bytes {
   if (item.length === 0 && item instanceof Uint8Array) return new Uint8Array(BLOOM_BYTES)
   const bloom = readFixed(item, BLOOM_BYTES)
@@ -236,6 +248,6 @@ function add(bloom: Uint8Array, item: Bytes): void {
   }
 }
 
-/** Three bits of an item: the low 11 bits of the first three 16-bit words of its hash. */
+/** Returns one of three bits of an item: the low 11 bits of the 16-bit word of its hash at `at`. */
 const bitAt = (hash: Bytes, at: number) => ((hash[at]! << 8) | hash[at + 1]!) & 2047
 const byteOf = (bit: number) => BLOOM_BYTES - 1 - (bit >> 3)

@@ -1,4 +1,3 @@
-/** Receipts and logs. */
 import type { Bytes } from './bytes.ts'
 
 export type Log = {
@@ -7,10 +6,13 @@ export type Log = {
   readonly data: Bytes
 }
 
-/** The bloom has no bytes where there is no log. */
+/** Bloom and log count of a transaction. The bloom has no bytes when there is no log. */
 export type LogSummary = { readonly bloom: Bytes; readonly count: number }
 
-/** L1 and operator fee figures of an OP receipt, named as in its JSON (op-geth: core/types/receipt.go; op-alloy: L1BlockInfo). */
+/**
+ * L1 and operator fee fields of an OP receipt, named as in its JSON (op-geth:
+ * core/types/receipt.go; op-alloy: L1BlockInfo).
+ */
 export type L1Fee = {
   readonly l1GasPrice: bigint
   readonly l1GasUsed: bigint
@@ -23,14 +25,14 @@ export type L1Fee = {
   readonly operatorFeeScalar?: bigint
   readonly operatorFeeConstant?: bigint
   readonly daFootprintGasScalar?: bigint
-  /** This transaction's DA footprint (Jovian). */
+  /** DA footprint of this transaction (Jovian). */
   readonly blobGasUsed?: bigint
 }
 
 export type Receipt = {
   readonly type: number
   readonly status: 0 | 1
-  /** State root after the transaction: what stood in place of the status before Byzantium. */
+  /** State root after the transaction, instead of the status before Byzantium. */
   readonly root?: Bytes
   readonly cumulativeGasUsed: bigint
   readonly gasUsed: bigint
@@ -42,7 +44,10 @@ export type Receipt = {
   readonly depositNonce?: bigint
   readonly depositReceiptVersion?: bigint
   readonly l1?: L1Fee
-  /** Gas that the block gave back, not part of `gasUsed`: of signed transactions from Lagoon on, 0 for none. */
+  /**
+   * Gas that the block gave back, not part of `gasUsed`. Signed transactions have it from Lagoon
+   * on, 0 for none.
+   */
   readonly gasRefund?: bigint
   /** EIP-4844 transactions on an L1 chain. */
   readonly blobGasUsed?: bigint

@@ -1,12 +1,12 @@
-/** RLP items that follow each other in a stream too long for one buffer. */
+/** Consecutive RLP items in a stream too long for one buffer. */
 import { type Bytes, NO_BYTES } from './bytes.ts'
 import { RlpError } from './rlp.ts'
 import { concatBytes } from './words.ts'
 
 /**
- * Each item whole, its prefix included, in bytes of its own.
- * @param maxBytes of one item
- * @throws {RlpError} for an item that is longer, and for a stream that ends within one
+ * Yields each complete item with its prefix, in bytes of its own.
+ * @param maxBytes maximum size of one item
+ * @throws {RlpError} for a longer item, and for a stream that ends within an item
  */
 export async function* rlpItems(
   chunks: AsyncIterable<Uint8Array>,
@@ -14,24 +14,25 @@ export async function* rlpItems(
 ): AsyncGenerator<Bytes> {
   let parts: Bytes[] = []
   let length = 0
-  /** Of the item in progress; undefined: not enough of it is there. */
+  /** Size of the item in progress; undefined: the prefix is incomplete. */
   let wanted: number | undefined
-  const joined = (): Bytes => {
+  const bufferedBytes = (): Bytes => {
     const [first = NO_BYTES] = parts
     if (parts.length !== 1) parts = [concatBytes(...parts)]
     return parts[0] ?? first
   }
   for await (const chunk of chunks) {
-    // A Buffer's slices share its memory; plain bytes do not.
+    // The copy is needed, because slices of a Buffer share its memory.
     parts.push(Uint8Array.from(chunk))
     length += chunk.length
     for (;;) {
       if (length === 0) break
-      wanted ??= length >= PREFIX_BYTES ? itemBytes(joined()) : itemBytesOfShort(joined())
+      wanted ??=
+        length >= PREFIX_BYTES ? itemBytes(bufferedBytes()) : itemBytesOfShort(bufferedBytes())
       if (wanted !== undefined && wanted > maxBytes)
         throw new RlpError(`rlp: an item of ${wanted} bytes, at most ${maxBytes} expected`)
       if (wanted === undefined || length < wanted) break
-      const all = joined()
+      const all = bufferedBytes()
       yield all.slice(0, wanted)
       parts = [all.subarray(wanted)]
       length -= wanted
@@ -42,10 +43,9 @@ export async function* rlpItems(
     throw new RlpError(`rlp: the stream ends within an item, after ${length} bytes of it`)
 }
 
-/** No prefix is longer. */
 const PREFIX_BYTES = 9
 
-/** Bytes of the item that begins here, its prefix included. */
+/** Returns the size of the item at the start, with its prefix. */
 function itemBytes(bytes: Bytes): number {
   const first = bytes[0]!
   if (first < 0x80) return 1
@@ -61,7 +61,7 @@ function longBytes(bytes: Bytes, lengthBytes: number): number {
   return 1 + lengthBytes + length
 }
 
-/** Near the end of a chunk the prefix itself may be cut. */
+/** Returns undefined when the end of a chunk cuts the prefix. */
 function itemBytesOfShort(bytes: Bytes): number | undefined {
   const first = bytes[0]!
   const prefix = first >= 0xf8 ? first - 0xf6 : first >= 0xb8 && first < 0xc0 ? first - 0xb6 : 1

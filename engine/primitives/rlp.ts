@@ -1,4 +1,7 @@
-/** Recursive Length Prefix (Ethereum yellow paper, appendix B): strict both ways, geth's words for what is wrong. */
+/**
+ * Recursive Length Prefix (Ethereum yellow paper, appendix B): strict in both directions, with
+ * geth's error texts.
+ */
 import { type Bytes, NO_BYTES } from './bytes.ts'
 import { bigintToBytes, byteLength, bytesToBigint } from './words.ts'
 
@@ -11,8 +14,9 @@ export function encodeRlp(item: RlpItem): Bytes {
 }
 
 /**
- * The one item that `data` holds. Byte strings are views into `data`.
- * @throws {RlpError} on a length that is not minimal, reaches out of its list, or leaves bytes over, and on lists nested more than 16 deep.
+ * Decodes the one item in `data`; byte strings are views into `data`.
+ * @throws {RlpError} for a wrong or non-minimal length, surplus bytes, or lists nested more than 16
+ * deep
  */
 export function decodeRlp(data: Bytes): RlpItem {
   const { item, next } = readItem(data, 0)
@@ -20,7 +24,10 @@ export function decodeRlp(data: Bytes): RlpItem {
   return item
 }
 
-/** The item that starts at `at`, and where the next one starts: for files of concatenated items. @throws {RlpError} as `decodeRlp`. */
+/**
+ * Returns the item at `at` and the offset of the next one, for files of concatenated items.
+ * @throws {RlpError} as `decodeRlp`
+ */
 export function readItem(
   data: Bytes,
   at: number,
@@ -28,7 +35,10 @@ export function readItem(
   return read({ data, end: data.length, depth: 0 }, at)
 }
 
-/** What `decodeRlp` says of `data`, without making anything of it. @throws {RlpError} as `decodeRlp` */
+/**
+ * Runs the checks of `decodeRlp` without allocating items.
+ * @throws {RlpError} as `decodeRlp`
+ */
 export function checkRlp(data: Bytes): void {
   const list = { data, end: data.length, depth: 0 }
   const ends: number[] = []
@@ -52,8 +62,8 @@ export function checkRlp(data: Bytes): void {
 }
 
 /**
- * Where the content of the item at `at` lies; nothing in it is looked at, and what is around it is taken to be right.
- * @throws {RlpError} when it reaches out of `data`
+ * Returns the content range of the item at `at`. Neither its content nor its context is checked.
+ * @throws {RlpError} when the item exceeds `data`
  */
 export const spanAt = (
   data: Bytes,
@@ -63,7 +73,7 @@ export const spanAt = (
   next: nextAt(data, at),
 })
 
-/** `start` of `spanAt`: for loops that make no object for each item. */
+/** Returns `start` of `spanAt`, for loops that must not allocate. */
 export function startAt(data: Bytes, at: number): number {
   const first = data[at] ?? 0
   if (first < 0x80) return at
@@ -71,7 +81,10 @@ export function startAt(data: Bytes, at: number): number {
   return short <= 55 ? at + 1 : at + 1 + (short - 55)
 }
 
-/** `next` of `spanAt`. @throws {RlpError} when the item reaches out of `data` */
+/**
+ * Returns `next` of `spanAt`.
+ * @throws {RlpError} when the item exceeds `data`
+ */
 export function nextAt(data: Bytes, at: number): number {
   const first = data[at] ?? 0
   if (first < 0x80) return at + 1
@@ -83,14 +96,21 @@ export function nextAt(data: Bytes, at: number): number {
   return next
 }
 
-/** An unsigned number as RLP wants it: big-endian without leading zeros, zero is empty. @throws {RangeError} when negative. */
+/**
+ * Encodes an unsigned number for RLP: big-endian without leading zeros, zero is empty.
+ * @throws {RangeError} for a negative number
+ */
 export function rlpUint(value: bigint | number): Bytes {
   if (value < 0) throw new RangeError(`RLP has no negative numbers: ${value}`)
   if (value === 0 || value === 0n) return NO_BYTES
   return bigintToBytes(BigInt(value), byteLength(value))
 }
 
-/** The number in a byte string of at most `maxBytes`. `where` is added to the message. @throws {RlpError} */
+/**
+ * Returns the number in a byte string of at most `maxBytes`.
+ * @param where added to the message
+ * @throws {RlpError} when the string is longer or not minimal
+ */
 export function readUint(item: RlpItem, maxBytes: number, where = ''): bigint {
   const bytes = readBytes(item, where)
   if (bytes.length > maxBytes)
@@ -102,13 +122,16 @@ export function readUint(item: RlpItem, maxBytes: number, where = ''): bigint {
   return bytesToBigint(bytes)
 }
 
-/** @throws {RlpError} when the item is a list. */
+/** @throws {RlpError} when the item is a list */
 export function readBytes(item: RlpItem, where = ''): Bytes {
   if (isBytes(item)) return item
   throw new RlpError(`rlp: expected input string or byte${where}`)
 }
 
-/** A byte string of exactly `length` bytes. @throws {RlpError} */
+/**
+ * Returns a byte string of exactly `length` bytes.
+ * @throws {RlpError} for another length
+ */
 export function readFixed(item: RlpItem, length: number, where = ''): Bytes {
   const bytes = readBytes(item, where)
   if (bytes.length === length) return bytes
@@ -116,7 +139,7 @@ export function readFixed(item: RlpItem, length: number, where = ''): Bytes {
   throw new RlpError(`rlp: input string too ${fault} for [${length}]uint8${where}`)
 }
 
-/** @throws {RlpError} when the item is a byte string. */
+/** @throws {RlpError} when the item is a byte string */
 export function readList(item: RlpItem, where = ''): readonly RlpItem[] {
   if (!isBytes(item)) return item
   throw new RlpError(`rlp: expected input list${where}`)
@@ -149,7 +172,6 @@ function prefixLength(length: number): number {
   return size
 }
 
-/** Returns where the next item goes. */
 function write(item: RlpItem, out: Uint8Array, at: number): number {
   if (isBytes(item) && item.length === 1 && item[0]! < 0x80) {
     out[at] = item[0]!
@@ -173,7 +195,7 @@ function write(item: RlpItem, out: Uint8Array, at: number): number {
   return next
 }
 
-/** `end`: where the enclosing list ends. */
+/** `end` is the end of the enclosing list. */
 type Source = { readonly data: Bytes; readonly end: number; readonly depth: number }
 
 function read(source: Source, at: number): { readonly item: RlpItem; readonly next: number } {
@@ -192,7 +214,7 @@ function read(source: Source, at: number): { readonly item: RlpItem; readonly ne
   return { item: items, next }
 }
 
-/** Where the item at `at` ends, whose own head is looked at. */
+/** Returns the end of the item at `at` and checks its prefix. */
 function endOf({ data, end, depth }: Source, at: number): number {
   if (at >= end) throw new RlpError('unexpected EOF')
   const first = data[at]!
@@ -215,7 +237,7 @@ function checkDepth({ depth }: Source): void {
   if (depth > MAX_DEPTH) throw new RlpError(`rlp: lists are nested more than ${MAX_DEPTH} deep`)
 }
 
-/** A length of its own bytes: minimal, and more than the short form can say. */
+/** Reads a length with bytes of its own, which has to be minimal and above the short form. */
 function readLength(
   data: Bytes,
   end: number,

@@ -1,4 +1,7 @@
-/** Transactions of every type ↔ their envelopes (EIP-2718), signed and recovered; geth's words for what is wrong. */
+/**
+ * Encoding and decoding of transaction envelopes (EIP-2718) of every type, with signing and
+ * recovery. Error texts are geth's.
+ */
 import { type Bytes, NO_BYTES } from './bytes.ts'
 import { keccak256 } from './keccak.ts'
 import { encodeRlp, RlpError, type RlpItem, rlpUint } from './rlp.ts'
@@ -14,13 +17,13 @@ import type {
 import { formOf, peekFields, readFields, type Values, writeFields } from './transaction-forms.ts'
 import { bigintToBytes, concatBytes, ZERO_20 } from './words.ts'
 
-/** A transaction before it is signed: the fields that its hash for signing is made of. */
+/** A transaction before signing: the fields of its signing hash. */
 export type UnsignedTransaction = Distribute<SignedTransaction>
 type Distribute<T> = T extends SignedTransaction
   ? Omit<T, 'raw' | 'hash' | 'from' | 'v' | 'r' | 's'>
   : never
 
-/** Why bytes are no transaction: they have no such form, no such type, or no signature that counts. */
+/** The bytes are not a transaction: wrong form, unknown type, or invalid signature. */
 export class TransactionError extends Error {
   override name = 'TransactionError'
   readonly reason: 'malformed' | 'type' | 'signature' | 'size'
@@ -30,24 +33,27 @@ export class TransactionError extends Error {
   }
 }
 
-/** Above what a block's gas can pay for as calldata; a smaller limit for the txpool is the txpool's. */
+/**
+ * The limit is above what a block's gas can pay for as calldata. The txpool has a smaller limit of
+ * its own.
+ */
 export const MAX_TRANSACTION_BYTES = 32 * 1024 * 1024
 
-/** The type of an envelope where no transaction that is known here has it; undefined: one has. */
+/** Returns the type of an envelope with an unknown type; undefined: the type is known. */
 export function unknownType(raw: Bytes): number | undefined {
   const type = raw[0]
   if (type === undefined || type > 0x7f) return undefined
   return type === 0 || formOf(type) === undefined ? type : undefined
 }
 
-/** Sender of a transaction that was decoded before. */
+/** Returns the sender of a transaction that was decoded before. */
 export type SenderOf = (hash: Bytes) => Bytes | undefined
 
 /**
- * The transaction in `raw`, checked in itself: form, type, signature. Chain id, fees and gas are the caller's to check. Byte strings
- * are views into `raw`, which must not change afterwards.
- * @param from the sender where it is known already, or who knows it by the hash: nothing is recovered then
- * @throws {TransactionError}
+ * Decodes `raw` and checks form, type and signature. The caller checks chain id, fees and gas.
+ * Byte strings are views into `raw`, which must not change afterwards.
+ * @param from the known sender, or a lookup by hash; the sender is then not recovered
+ * @throws {TransactionError} when the bytes are not a valid transaction
  */
 export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transaction {
   if (raw.length > MAX_TRANSACTION_BYTES)
@@ -59,7 +65,7 @@ export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transact
   if (!isLegacy && raw.length < 2)
     throw new TransactionError('malformed', 'typed transaction too short')
   const form = formOf(isLegacy ? 0 : raw[0]!)
-  // Type 0 has no envelope: a first byte of 0 is no type.
+  // Type 0 has no envelope, so that a first byte of 0 is no type.
   if (form === undefined || (!isLegacy && form.type === 0))
     throw new TransactionError('type', TYPE_NOT_SUPPORTED)
   try {
@@ -72,7 +78,7 @@ export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transact
       type: form.type,
       ...(isLegacy ? { chainId: chainIdOf(fields) } : {}),
     }
-    // readFields has read every field that `form` lists, each by its kind: the shape that `type` tells.
+    // `readFields` has read every field of `form` by its kind, so the object matches `type`.
     const bare = { ...signed, raw, hash } as unknown as Omit<SignedTransaction, 'from'>
     const known = typeof from === 'function' ? from(hash) : from
     return { ...bare, from: known ?? signerOf(bare as SignedTransaction) } as SignedTransaction
@@ -83,9 +89,10 @@ export function decodeTransaction(raw: Bytes, from?: Bytes | SenderOf): Transact
 }
 
 /**
- * The transaction in an envelope that `decodeTransaction` has accepted, perhaps in another thread: nothing is hashed or recovered, and its
- * lists are read when they are first asked for. Byte strings are views into `raw`. Signed ones alone.
- * @throws {TransactionError} on other bytes, where it sees that they are
+ * Opens a signed envelope that `decodeTransaction` has accepted, perhaps in another thread.
+ * Nothing is hashed or recovered, and lists are decoded on first use. Byte strings are views into
+ * `raw`.
+ * @throws {TransactionError} for other bytes, if noticed
  */
 export function openTransaction(
   raw: Bytes,
@@ -99,7 +106,7 @@ export function openTransaction(
     const fields = peekFields(form, isLegacy ? raw : raw.subarray(1))
     const chain = isLegacy ? { chainId: chainIdOf(fields) } : undefined
     const { hash, from } = known
-    // As in `decodeTransaction`. Not by spreading `fields`, which would read its lists.
+    // The cast is safe as in `decodeTransaction`. Spreading `fields` would decode the lists.
     return Object.assign(fields, {
       type: form.type,
       ...chain,
@@ -114,7 +121,7 @@ export function openTransaction(
 
 export const envelopeOf = ({ raw, from }: SignedTransaction): SignedEnvelope => ({ raw, from })
 
-/** The envelope made from the fields: equal to `raw` of what `decodeTransaction` gave. */
+/** Encodes the fields. The result equals `raw` of a decoded transaction. */
 export function encodeTransaction(
   transaction:
     | Omit<SignedTransaction, 'raw' | 'hash' | 'from'>
@@ -124,12 +131,11 @@ export function encodeTransaction(
   return envelope(transaction.type, writeFields(fieldsOf(transaction), transaction))
 }
 
-/** 32 bytes. `raw`: the envelope. */
+/** Returns the 32-byte hash of an envelope. */
 export function transactionHash(raw: Bytes): Bytes {
   return keccak256(raw)
 }
 
-/** The 32 bytes that the sender signs. */
 export function signingHash(transaction: UnsignedTransaction): Bytes {
   // The last three fields are the signature.
   const items = writeFields(fieldsOf(transaction).slice(0, -3), transaction)
@@ -138,7 +144,11 @@ export function signingHash(transaction: UnsignedTransaction): Bytes {
   return keccak256(envelope(transaction.type, items))
 }
 
-/** @param key 32 bytes @throws {RangeError} when it is no private key */
+/**
+ * Signs a transaction.
+ * @param key 32 bytes
+ * @throws {RangeError} when the key is invalid
+ */
 export function signTransaction(unsigned: UnsignedTransaction, key: Bytes): SignedTransaction {
   const { r, s, yParity } = sign(signingHash(unsigned), key)
   const parity = BigInt(yParity)
@@ -150,7 +160,6 @@ export function signTransaction(unsigned: UnsignedTransaction, key: Bytes): Sign
   ) as SignedTransaction
 }
 
-/** A deposit with its envelope and hash. */
 export function makeDeposit(
   fields: Omit<DepositTransaction, 'type' | 'raw' | 'hash'>,
 ): DepositTransaction {
@@ -158,7 +167,10 @@ export function makeDeposit(
   return { ...fields, type: 0x7e, raw, hash: transactionHash(raw) }
 }
 
-/** A post-exec transaction with its envelope and hash. @throws {TransactionError} for refunds that no block may have */
+/**
+ * Makes a post-exec transaction with its envelope and hash.
+ * @throws {TransactionError} for refunds that no block may have
+ */
 export function makePostExec(
   blockNumber: bigint,
   refunds: readonly GasRefund[],
@@ -167,7 +179,7 @@ export function makePostExec(
   return decodeTransaction(encodeTransaction(fields)) as PostExecTransaction
 }
 
-/** Whoever signed it, whatever its `from` says; undefined: its signature does not count. */
+/** Returns the signer, whatever `from` says; undefined: the signature is invalid. */
 export function recoverSender(transaction: SignedTransaction): Bytes | undefined {
   const { r, s, v } = transaction
   const isParity = transaction.type === 0 || v <= 1n
@@ -176,7 +188,7 @@ export function recoverSender(transaction: SignedTransaction): Bytes | undefined
     : undefined
 }
 
-/** Parity of a signature, from `v` in either of its meanings. */
+/** Returns the parity of a signature from either meaning of `v`. */
 export function yParityOf(transaction: SignedTransaction): 0 | 1 {
   const { v } = transaction
   if (transaction.type !== 0) return v === 0n ? 0 : 1
@@ -184,15 +196,19 @@ export function yParityOf(transaction: SignedTransaction): 0 | 1 {
 }
 
 /**
- * Where a deposit comes from, as one hash. Domain 0: a user's deposit (L1 block hash, log index as 32 bytes), 1: L1 attributes (L1 block
- * hash, sequence number as 32 bytes), 2: an upgrade (keccak of its intent; `index` unused).
+ * Returns the source hash of a deposit.
+ * @param domain 0: a user's deposit (L1 block hash, log index as 32 bytes). 1: L1 attributes (L1
+ * block hash, sequence number as 32 bytes). 2: an upgrade (keccak of its intent; `index` unused).
  */
 export function sourceHash(domain: 0 | 1 | 2, origin: Bytes, index = 0n): Bytes {
   const payload = domain === 2 ? origin : concatBytes(origin, bigintToBytes(index, 32))
   return keccak256(concatBytes(bigintToBytes(BigInt(domain), 32), keccak256(payload)))
 }
 
-/** Address of the contract that `from` creates with a transaction or CREATE at `nonce`. 20 bytes. */
+/**
+ * Returns the address of the contract that `from` creates at `nonce` by a transaction or CREATE, 20
+ * bytes.
+ */
 export function createAddress(from: Bytes, nonce: bigint): Bytes {
   return keccak256(encodeRlp([from, rlpUint(nonce)])).slice(12)
 }
@@ -207,7 +223,7 @@ function envelope(type: number, items: readonly RlpItem[]): Bytes {
   return type === 0 ? body : concatBytes(Uint8Array.of(type), body)
 }
 
-/** EIP-155: the chain id within a legacy `v`. */
+/** Returns the chain id within a legacy `v` (EIP-155). */
 function chainIdOf(fields: Values): bigint | undefined {
   const { v } = fields as { readonly v: bigint }
   if (v === 27n || v === 28n) return undefined
@@ -215,7 +231,10 @@ function chainIdOf(fields: Values): bigint | undefined {
   return (v - 35n) / 2n
 }
 
-/** @param fields of its form @throws {TransactionError} */
+/**
+ * Makes a post-exec transaction from its decoded fields.
+ * @throws {TransactionError} for invalid refunds
+ */
 function postExecOf(fields: Values, { raw, hash }: Pick<Transaction, 'raw' | 'hash'>) {
   const given = fields as Pick<PostExecTransaction, 'version' | 'blockNumber' | 'refunds'>
   const fault = refundFault(given)
@@ -225,7 +244,10 @@ function postExecOf(fields: Values, { raw, hash }: Pick<Transaction, 'raw' | 'ha
   return { ...given, type: 0x7d, raw, hash, ...nothing, input } satisfies PostExecTransaction
 }
 
-/** The rules of a payload that need no block (specs.optimism.io: Lagoon, Sequencer-Defined Metering). */
+/**
+ * Checks the rules of a payload that need no block (specs.optimism.io: Lagoon, Sequencer-Defined
+ * Metering).
+ */
 function refundFault({
   version,
   refunds,

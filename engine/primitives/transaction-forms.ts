@@ -1,24 +1,28 @@
-/** The fields of each type of transaction in their order, and how each kind of field is read and written. */
+/**
+ * The fields of each type of transaction in order, and the reader and writer of each kind of field.
+ */
 import { type Bytes, NO_BYTES } from './bytes.ts'
 import { checkRlp, RlpError, type RlpItem, readFixed, readUint, rlpUint, spanAt } from './rlp.ts'
 import type { AccessList, Authorization, GasRefund, Transaction } from './transaction.ts'
 
 export type Form = {
   readonly type: Transaction['type']
-  /** geth's name for it, for messages. */
+  /** geth's name of the type, for messages. */
   readonly name: string
   readonly fields: readonly Field[]
-  /** Where each of them stands, for messages. */
-  readonly places: readonly string[]
+  /** Path of each field, for messages. */
+  readonly paths: readonly string[]
 }
 export type Values = Record<string, unknown>
 
-/** undefined: no such type. */
 export function formOf(type: number): Form | undefined {
   return FORMS.get(type)
 }
 
-/** Every field of the form by its name, each of the type its kind says. @throws {RlpError} */
+/**
+ * Reads every field of the form, each with the type of its kind.
+ * @throws {RlpError} when the data does not match the form
+ */
 export function readFields(form: Form, data: Bytes): Values {
   checkRlp(data)
   return fieldsOf(form, data, (values, { name, kind }, item) => {
@@ -27,8 +31,9 @@ export function readFields(form: Form, data: Bytes): Values {
 }
 
 /**
- * The same of what `readFields` has accepted before, for a fraction of its cost: lists within it are read when they are first asked for.
- * @throws {RlpError} on other bytes: here, where already its own list is wrong, or later, by a list within it
+ * Reads data that `readFields` has accepted before, for a fraction of the cost. Inner lists are
+ * decoded on first use.
+ * @throws {RlpError} for other data, at once or at the first use of a list
  */
 export function peekFields(form: Form, data: Bytes): Values {
   return fieldsOf(form, data, (values, { name, kind }, item) => {
@@ -44,7 +49,7 @@ export function peekFields(form: Form, data: Bytes): Values {
   })
 }
 
-/** One item of a list; `where` is added to what is said of it. */
+/** One item of a list; `where` is appended to error texts. */
 type Item = { readonly data: Bytes; at: number; where: string }
 type Put = (
   values: Values,
@@ -52,7 +57,10 @@ type Put = (
   item: Item,
 ) => void
 
-/** The items are counted before one is read: whoever sends thousands of small ones gets none of them made. */
+/**
+ * Items are counted before the first one is read, so that an attack with thousands of small items
+ * allocates nothing.
+ */
 function fieldsOf(form: Form, data: Bytes, put: Put): Values {
   const name = `types.${form.name}`
   if (!isListAt(data, 0)) throw new RlpError(`rlp: expected input list for ${name}`)
@@ -62,7 +70,7 @@ function fieldsOf(form: Form, data: Bytes, put: Put): Values {
   const values: Values = {}
   const item: Item = { data, at: start, where: '' }
   for (const [index, [field, kind]] of form.fields.entries()) {
-    item.where = form.places[index]!
+    item.where = form.paths[index]!
     put(values, { name: field, kind }, item)
     item.at = spanAt(data, item.at).next
   }
@@ -71,7 +79,7 @@ function fieldsOf(form: Form, data: Bytes, put: Put): Values {
 
 type List = { readonly data: Bytes; readonly start: number; readonly end: number }
 
-/** @param where of whom: after "too few elements" */
+/** @param where appended to "too few elements" */
 function checkCount({ data, start, end }: List, count: number, where: string): void {
   let found = 0
   for (let at = start; at < end && found <= count; at = spanAt(data, at).next) found++
@@ -117,7 +125,6 @@ function readField(item: Item, kind: Kind): unknown {
   }
 }
 
-/** A view. */
 function bytesOf({ data, at, where }: Item): Bytes {
   const { start, next } = spanAt(data, at)
   if (isListAt(data, at)) throw new RlpError(`rlp: expected input string or byte${where}`)
@@ -152,7 +159,7 @@ function each<T>(item: Item, read: (one: Item) => T): T[] {
   return all
 }
 
-/** Moves from field to field of a tuple. */
+/** Returns an item that moves from field to field of a tuple. */
 function tupleOf(item: Item, count: number, name: string): Item {
   const list = listOf(item)
   checkCount(list, count, `for types.${name}${item.where}`)
@@ -186,13 +193,15 @@ function readRefund(item: Item): GasRefund {
   return { index: pass(field, uintOf(field, 8)), gasRefund: uintOf(field, 8) }
 }
 
-/** @param transaction has the fields of its form */
+/** @param transaction an object with the fields of its form */
 export function writeFields(fields: readonly Field[], transaction: object): RlpItem[] {
   const values = transaction as Values
   return fields.map(([name, kind]) => writeField(kind, values[name]))
 }
 
-/** `value` has the type that `kind` says: the tables above and transaction.ts list the same fields. */
+/**
+ * `value` has the type of `kind`, because the tables below and transaction.ts list the same fields.
+ */
 function writeField(kind: Kind, value: unknown): RlpItem {
   switch (kind) {
     case 'uint64':
@@ -258,7 +267,7 @@ const message = (to: 'to' | 'address'): readonly Field[] => [
 ]
 const ACCESS_LIST: Field = ['accessList', 'accessList']
 
-const placesOf = ({ name, fields }: Pick<Form, 'name' | 'fields'>): string[] =>
+const fieldPathsOf = ({ name, fields }: Pick<Form, 'name' | 'fields'>): string[] =>
   fields.map(([field]) => `, decoding into (types.${name}).${field}`)
 
 const FORMS: ReadonlyMap<number, Form> = new Map(
@@ -327,6 +336,6 @@ const FORMS: ReadonlyMap<number, Form> = new Map(
           ['input', 'bytes'],
         ],
       },
-    ] satisfies Omit<Form, 'places'>[]
-  ).map((form) => [form.type, { ...form, places: placesOf(form) }]),
+    ] satisfies Omit<Form, 'paths'>[]
+  ).map((form) => [form.type, { ...form, paths: fieldPathsOf(form) }]),
 )

@@ -1,4 +1,3 @@
-/** Transactions of every type, decoded. */
 import type { Bytes } from './bytes.ts'
 
 export type AccessList = readonly {
@@ -14,7 +13,7 @@ export type Authorization = {
   readonly s: bigint
 }
 type Common = {
-  /** The signed envelope (EIP-2718), as it stands in a block's transaction list. */
+  /** The signed envelope (EIP-2718), as in a block's transaction list. */
   readonly raw: Bytes
   readonly hash: Bytes
   readonly from: Bytes
@@ -69,11 +68,15 @@ export type DepositTransaction = Common & {
   readonly mint: bigint
   readonly isSystemTransaction: boolean
 }
-/** One entry of a post-exec transaction: a transaction of the same block is charged less gas than it used. */
+/**
+ * One entry of a post-exec transaction: a transaction of the same block is charged less gas than it
+ * used.
+ */
 export type GasRefund = { readonly index: bigint; readonly gasRefund: bigint }
 /**
- * Refunds of gas that the sequencer grants, in the last transaction of a block: unsigned and without gas, `from` and `to` are zero
- * (specs.optimism.io: Lagoon, Post-Execution Transactions).
+ * Gas refunds that the sequencer grants in the last transaction of a block (specs.optimism.io:
+ * Lagoon, Post-Execution Transactions).
+ * The transaction is unsigned and has no gas; `from` and `to` are zero.
  */
 export type PostExecTransaction = Common & {
   readonly type: 0x7d
@@ -87,11 +90,11 @@ export type SignedTransaction =
   | DynamicFeeTransaction
   | BlobTransaction
   | SetCodeTransaction
-/** What another thread is told of a transaction. `from`: it was decoded here, and nothing has to be recovered again. */
+/** A transaction for another thread. `from` is set when the sender was recovered here. */
 export type SignedEnvelope = { readonly raw: Bytes; readonly from?: Bytes }
 
 export type Transaction = SignedTransaction | DepositTransaction | PostExecTransaction
 
-/** Whether somebody signed it: it has a nonce and pays fees. */
+/** Returns whether the transaction is signed, so that it has a nonce and pays fees. */
 export const isSigned = (transaction: Transaction): transaction is SignedTransaction =>
   transaction.type < 0x7d

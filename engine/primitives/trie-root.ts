@@ -1,4 +1,4 @@
-/** Root of a Merkle Patricia trie that is known whole: built once from sorted keys, nothing is kept. */
+/** Root of a Merkle Patricia trie from a complete list of entries; nothing is stored. */
 import { type Bytes, NO_BYTES } from './bytes.ts'
 import { EMPTY_ROOT, keccak256 } from './keccak.ts'
 import { encodeRlp, type RlpItem } from './rlp.ts'
@@ -7,7 +7,8 @@ import { compareBytes } from './words.ts'
 export type TrieEntry = { readonly key: Bytes; readonly value: Bytes }
 
 /**
- * 32 bytes. No key may begin another (hashes and RLP numbers never do), no key may come twice.
+ * Returns the root, 32 bytes.
+ * No key may be a prefix of another (hashes and RLP numbers never are), and no key may come twice.
  * @throws {RangeError} when keys break that rule
  */
 export function trieRoot(entries: readonly TrieEntry[]): Bytes {
@@ -16,7 +17,10 @@ export function trieRoot(entries: readonly TrieEntry[]): Bytes {
   return keccak256(encodeRlp(nodeOf({ entries: sorted, from: 0, to: sorted.length }, 0)))
 }
 
-/** Hex-prefix encoding of the nibbles of `key` from `start` to `end` (yellow paper, appendix C). */
+/**
+ * Returns the hex-prefix encoding of the nibbles of `key` from `start` to `end` (yellow paper,
+ * appendix C).
+ */
 export function encodePath(
   key: Bytes,
   span: { readonly start: number; readonly end: number },
@@ -35,22 +39,24 @@ export function encodePath(
 export const nibbleAt = (key: Bytes, at: number) =>
   at % 2 === 0 ? key[at >> 1]! >> 4 : key[at >> 1]! & 15
 
-/** What a parent holds of a node: its hash, or the node itself when that is shorter than 32 bytes. */
+/**
+ * Returns a parent's reference to a node: the hash, or the node itself when shorter than 32 bytes.
+ */
 function reference(node: RlpItem): RlpItem {
   const encoded = encodeRlp(node)
   return encoded.length < 32 ? node : keccak256(encoded)
 }
 
-/** Entries in the order of their keys, from `from` up to `to`. */
+/** Entries in key order, from `from` up to `to`. */
 export type EntryRange = {
   readonly entries: readonly TrieEntry[]
   readonly from: number
   readonly to: number
-  /** References of subtrees by range and depth; undefined where one is not known. */
+  /** Returns the reference of a subtree by range and depth; undefined when unknown. */
   readonly known?: (range: EntryRange, depth: number) => RlpItem | undefined
 }
 
-/** Node of the entries in a range, which share the first `depth` nibbles. There is at least one. */
+/** Returns the node of a non-empty range whose entries share the first `depth` nibbles. */
 export function nodeOf(range: EntryRange, depth: number): RlpItem {
   const { entries, from, to } = range
   const first = entries[from]!

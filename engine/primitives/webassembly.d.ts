@@ -1,9 +1,11 @@
-/** What is used of WebAssembly: TypeScript has its types with those of a browser only. */
+/** The used part of WebAssembly's types, which TypeScript has only with those of a browser. */
 declare namespace WebAssembly {
   class Module {
     constructor(binary: Uint8Array)
-    /** Contents of the sections of that name. */
+    /** Returns the contents of the sections with this name. */
     static customSections(module: Module, name: string): ArrayBuffer[]
+    static exports(module: Module): { readonly name: string }[]
+    static imports(module: Module): { readonly name: string }[]
   }
   class Instance {
     readonly exports: unknown
@@ -12,12 +14,15 @@ declare namespace WebAssembly {
       imports?: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
     )
   }
-  /** Growth detaches the buffer: whoever holds a view makes a new one. */
+  /** Growth detaches the buffer, so that every view has to be made again. */
   class Memory {
-    /** Pages of 64 kB. */
+    /** Sizes are in pages of 64 kB. */
     constructor(size: { readonly initial: number; readonly maximum?: number })
     readonly buffer: ArrayBuffer
-    /** In pages of 64 kB. Returns the former size; a RangeError beyond the maximum. */
+    /**
+     * Grows by pages of 64 kB and returns the former size. Beyond the maximum, it throws a
+     * RangeError.
+     */
     grow(pages: number): number
   }
   class RuntimeError extends Error {}

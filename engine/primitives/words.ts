@@ -1,13 +1,16 @@
 /** Bytes as big-endian numbers, and byte strings compared and joined. */
 import type { Bytes } from './bytes.ts'
 
-/** Shared: never write into them. */
+/** Shared constants that must not be written to. */
 export const ZERO_32: Bytes = new Uint8Array(32)
 export const ZERO_20: Bytes = new Uint8Array(20)
 
-/** Big-endian, of any length; no bytes are zero. Through hex it takes twice as long, for short numbers 10 times (2026-11). */
+/**
+ * Reads a big-endian number of any length; no bytes are zero. A conversion through hex takes twice
+ * as long, for short numbers ten times (November 2026).
+ */
 export function bytesToBigint(bytes: Bytes): bigint {
-  // At most 7 bytes before the first whole word; a double holds 6 exactly.
+  // At most 7 bytes come before the first complete word, and a double represents 6 exactly.
   const head = bytes.length <= 6 ? bytes.length : bytes.length % 8
   let short = 0
   for (let at = 0; at < head && at < 6; at++) short = short * 256 + bytes[at]!
@@ -19,7 +22,10 @@ export function bytesToBigint(bytes: Bytes): bigint {
   return value
 }
 
-/** Big-endian, left-padded to `length` bytes. @throws {RangeError} when negative or too large */
+/**
+ * Writes a big-endian number, left-padded to `length` bytes.
+ * @throws {RangeError} for a negative or too large number
+ */
 export function bigintToBytes(value: bigint, length: number): Bytes {
   const bytes = new Uint8Array(length)
   let at = length
@@ -40,7 +46,7 @@ export function bigintToBytes(value: bigint, length: number): Bytes {
   return bytes
 }
 
-/** Bytes of a number without leading zeros; zero has none. */
+/** Returns the number of bytes without leading zeros; zero has none. */
 export function byteLength(value: bigint | number): number {
   if (value > MAX_SHORT) return (value.toString(16).length + 1) >> 1
   let length = 0
@@ -54,25 +60,24 @@ export function equalBytes(a: Bytes, b: Bytes): boolean {
   return true
 }
 
-/** Negative, zero or positive; a prefix comes before what it begins. */
+/** Returns a negative, zero or positive number. A prefix sorts first. */
 export function compareBytes(a: Bytes, b: Bytes): number {
   const shared = Math.min(a.length, b.length)
   for (let at = 0; at < shared; at++) if (a[at] !== b[at]) return a[at]! - b[at]!
   return a.length - b.length
 }
 
-/** A new byte string that holds the parts in order. */
 export function concatBytes(...parts: readonly Bytes[]): Bytes {
   let length = 0
   for (const part of parts) length += part.length
-  const whole = new Uint8Array(length)
+  const full = new Uint8Array(length)
   let at = 0
   for (const part of parts) {
-    whole.set(part, at)
+    full.set(part, at)
     at += part.length
   }
-  return whole
+  return full
 }
 
-/** What 6 bytes hold, and a double exactly. */
+/** Largest number of 6 bytes, which a double represents exactly. */
 const MAX_SHORT = 0xffff_ffff_ffff

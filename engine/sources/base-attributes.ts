@@ -1,11 +1,11 @@
-/** Attributes of a block: from a flashblock payload's base, and what follows from the parent. */
+/** Block attributes from a flashblock payload's base and from the parent. */
 import { isDepositsOnly } from '../chainspec/rules.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { BlockAttributes } from '../execution/transaction/types.ts'
 import type { FlashblockBase } from '../flashblocks/types.ts'
 import type { Header } from '../primitives/header.ts'
 
-/** The attributes that a base stands for; the inverse of what index 0 sends. */
+/** Returns the attributes of a base; the inverse of what index 0 sends. */
 export const attributesOf = (base: FlashblockBase): BlockAttributes => ({
   parentHash: base.parentHash,
   parentBeaconBlockRoot: base.parentBeaconBlockRoot,
@@ -18,7 +18,7 @@ export const attributesOf = (base: FlashblockBase): BlockAttributes => ({
   baseFee: base.baseFeePerGas,
 })
 
-/** Adds to the attributes of a block whether it is the first one of a fork. */
+/** Adds whether only deposits are allowed, as in the first block of some forks. */
 export const attributesAfter = (
   chain: Pick<ChainSpec, 'rulesAt'>,
   parent: Pick<Header, 'number' | 'timestamp'>,

@@ -1,4 +1,4 @@
-/** Executes and verifies the blocks of a file, one after the other, into a database that nobody else has open. */
+/** Executes and verifies the blocks of a file in order, into a database without other users. */
 import { MESSAGE_PASSER } from '../chainspec/genesis.ts'
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
@@ -8,8 +8,13 @@ import { RequestsError } from '../execution/block/requests.ts'
 import type { BlockExecution } from '../execution/transaction/types.ts'
 import { encodeTail, encodeWithdrawal, type RlpBlock } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Header } from '../primitives/header.ts'
-import { decodeHeader, encodeHeader, hashHeader, headerItems } from '../primitives/header-codec.ts'
+import {
+  decodeHeader,
+  encodeHeader,
+  type Header,
+  hashHeader,
+  headerItems,
+} from '../primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { orderedRoot } from '../primitives/ordered-root.ts'
@@ -20,9 +25,9 @@ import { decodeTransaction, TransactionError } from '../primitives/transaction-c
 import { equalBytes } from '../primitives/words.ts'
 import type { StateDiff } from '../state/diff.ts'
 import { encodeDiff } from '../state/diff-codec.ts'
-import { appendBlock, writeMarks } from '../storage/blocks/append.ts'
+import { appendBlock, writeLabelledHeads } from '../storage/blocks/append.ts'
 import { flatState } from '../storage/blocks/flat-state.ts'
-import { foldBlock } from '../storage/blocks/fold.ts'
+import { persistBlock } from '../storage/blocks/persist.ts'
 import { type PruneLimits, prune } from '../storage/blocks/prune.ts'
 import { recover } from '../storage/blocks/recover.ts'
 import { openStore } from '../storage/blocks/store.ts'
@@ -32,7 +37,7 @@ import { type StateTrie, TRIE_CACHE_BYTES } from '../storage/trie/trie.ts'
 import type { StoreReader } from '../storage/types.ts'
 import { attributesAfter } from './base-attributes.ts'
 
-/** A block that is not taken; everything before it is in the database. */
+/** A block that is refused; all blocks before it are in the database. */
 export class ImportError extends Error {
   override name = 'ImportError'
 }
@@ -42,7 +47,7 @@ export type Imported = {
   readonly hash: Bytes
   readonly transactions: number
   readonly gasUsed: bigint
-  /** It was there already. */
+  /** The block was in the database before. */
   readonly isKnown: boolean
 }
 export type ImportOptions = {
@@ -52,23 +57,27 @@ export type ImportOptions = {
   readonly limits: PruneLimits
 }
 
-/** Blocks between two writes of what is safe and final, and of the rows that nobody needs any more. */
-const MARK_BLOCKS = 256
+/** Blocks between two writes of labelled heads, each followed by a prune. */
+const LABEL_BLOCKS = 256
 
 export function openImport(options: ImportOptions): {
-  /** @throws {ImportError} {DatabaseError} */
+  /**
+   * @throws {ImportError}
+   * @throws {DatabaseError}
+   */
   add(block: RlpBlock): Promise<Imported>
-  /** The newest block is safe and final; what is not kept any more goes. */
+  /** Labels the newest block safe and finalized, and prunes old rows. */
   finish(): void
 } {
   const { limits } = options
   const log = openLogLength(options.database)
   const { database } = log
-  // Nothing was left unfolded by an import; what a node left there is folded by the next node, not here.
+  // An import leaves no block unpersisted. Blocks that a node left unpersisted are persisted by the
+  // next node.
   const { trie, opened } = recover(database, TRIE_CACHE_BYTES)
-  if (opened.unfolded.length > 0)
+  if (opened.unpersisted.length > 0)
     throw new ImportError(
-      'the directory holds blocks that a node has not folded yet: import into a directory of its own',
+      'the directory holds blocks that a node has not persisted yet: import into a directory of its own',
     )
   const store = openStore(database)
   const chain = { ...options, database, store, trie }
@@ -77,7 +86,7 @@ export function openImport(options: ImportOptions): {
 
   function finish(): void {
     const { number } = store.durableHead()
-    writeMarks(database, { safe: number, finalized: number })
+    writeLabelledHeads(database, { safe: number, finalized: number })
     for (const _ of prune(database, limits, () => {}));
   }
   return {
@@ -85,13 +94,13 @@ export function openImport(options: ImportOptions): {
       const hash = hashHeader(block.header)
       const { number } = block.header
       const known = store.hashOfNumber(Number(number))
-      const told = {
+      const summary = {
         number: Number(number),
         hash,
         transactions: block.transactions.length,
         gasUsed: block.header.gasUsed,
       }
-      if (known !== undefined && equalBytes(known, hash)) return { ...told, isKnown: true }
+      if (known !== undefined && equalBytes(known, hash)) return { ...summary, isKnown: true }
       if (!equalBytes(block.header.parentHash, head.hash))
         throw new ImportError(
           `block ${number}: parentHash is ${bytesToHex(block.header.parentHash)}, expected ${bytesToHex(head.hash)}, the hash of block ${head.header.number} here`,
@@ -103,9 +112,9 @@ export function openImport(options: ImportOptions): {
       }
       head = { hash, header: block.header }
       added++
-      if (added % MARK_BLOCKS === 0) finish()
+      if (added % LABEL_BLOCKS === 0) finish()
       for (const _ of log.shorten());
-      return { ...told, isKnown: false }
+      return { ...summary, isKnown: false }
     },
     finish,
   }
@@ -171,11 +180,11 @@ async function addBlock(chain: Chain, { block, hash, parent }: Given): Promise<v
     transactions,
     receipts: execution.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
     diff: encodedDiff,
-    momentary: [],
+    partialHeaders: [],
     ...(hasTail(block) ? { tail: encodeTail(block) } : {}),
   })
-  const folded = { number, hash }
-  for (const _ of foldBlock({ database, trie, version, block: folded, diff: encodedDiff }));
+  const persisted = { number, hash }
+  for (const _ of persistBlock({ database, trie, version, block: persisted, diff: encodedDiff }));
 }
 
 async function executeBlock(
@@ -183,7 +192,7 @@ async function executeBlock(
   block: RlpBlock,
   transactions: readonly Transaction[],
 ) {
-  await execution.begin()
+  await execution.start()
   for (const [index, transaction] of transactions.entries()) {
     const done = await execution.execute(transaction)
     if (done.status === 'executed') continue
@@ -194,7 +203,10 @@ async function executeBlock(
   return { requestsHash, diff: await execution.diff() }
 }
 
-/** What an OP block may not have, and what cannot be done here. */
+/**
+ * Refuses what an OP block may not have, and the Canyon transition, which this import does not
+ * support.
+ */
 function checkOptimism({ rulesAt }: ChainSpec, block: RlpBlock, parent: Header): void {
   const { number, timestamp } = block.header
   const rules = rulesAt(number, timestamp)
@@ -210,11 +222,14 @@ function checkOptimism({ rulesAt }: ChainSpec, block: RlpBlock, parent: Header):
 
 const MESSAGE_PASSER_ADDRESS = hexToBytes(MESSAGE_PASSER)
 
-/** Withdrawals are written down where there is a list of them, an empty one too: since Shanghai it is part of the block. */
+/**
+ * Any list of withdrawals is stored, also an empty one, because the list belongs to blocks since
+ * Shanghai.
+ */
 const hasTail = ({ ommers, withdrawals }: RlpBlock): boolean =>
   ommers.length > 0 || withdrawals !== undefined
 
-/** What is wrong with a block; its number is added where it is known. */
+/** Fault of a block; the caller adds the block's number. */
 class BlockFault extends Error {}
 
 function explained(error: unknown, number: bigint): unknown {
@@ -231,7 +246,10 @@ function transactionAt(raw: Bytes, index: number): Transaction {
   }
 }
 
-/** The first field in which the block we made is another: what follows from the state last, because it differs whenever anything does. */
+/**
+ * Names the first field that differs. Fields that depend on the state come last, because they
+ * differ with any other.
+ */
 function differenceOf(ours: Header, theirs: Header): string | undefined {
   for (const name of FIELDS) {
     const [a, b] = [textOf(ours[name]), textOf(theirs[name])]

@@ -1,18 +1,23 @@
-/** Accounts as flat state keeps them: 72 bytes, nonce (8) ‖ balance (32) ‖ code hash (32), all big-endian. */
+/**
+ * Encoding of accounts in flat state: 72 bytes, nonce (8) ‖ balance (32) ‖ code hash (32), all
+ * big-endian.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { AccountState } from './diff.ts'
 
 export const ACCOUNT_BYTES = 72
 const MASK_64 = 0xffff_ffff_ffff_ffffn
 
-/** @throws {RangeError} when a number does not fit its field: states never hold such an account. */
+/**
+ * Encodes an account as 72 bytes.
+ * @throws {RangeError} when a number does not fit its field
+ */
 export function encodeAccount(account: AccountState): Bytes {
   const bytes = new Uint8Array(ACCOUNT_BYTES)
   writeAccount(account, bytes, 0)
   return bytes
 }
 
-/** Writes the 72 bytes at `offset`. */
 export function writeAccount(account: AccountState, into: Bytes, offset: number): void {
   const { nonce, balance, codeHash } = account
   if (nonce < 0n || nonce > MASK_64) throw new RangeError(`nonce ${nonce} is not 64 bits`)
@@ -29,7 +34,10 @@ export function writeAccount(account: AccountState, into: Bytes, offset: number)
   into.set(codeHash, offset + 40)
 }
 
-/** `codeHash` is a copy: the account outlives the bytes. @throws {RangeError} when there are not 72 bytes at `offset`. */
+/**
+ * Decodes an account. `codeHash` is a copy, because the account outlives the bytes.
+ * @throws {RangeError} when there are fewer than 72 bytes at `offset`
+ */
 export function decodeAccount(bytes: Bytes, offset = 0): AccountState {
   if (bytes.length < offset + ACCOUNT_BYTES)
     throw new RangeError(`account of ${bytes.length - offset} bytes, expected ${ACCOUNT_BYTES}`)

@@ -1,6 +1,7 @@
 /**
- * Reads of a lazy state for a run that is thrown away: what is missing is noted, and the run goes on with nothing in its place, so that one
- * run tells of many keys. Whoever runs so asks afterwards whether anything was missing, and then believes nothing of what came out.
+ * Reads of a lazy state for a run whose result is thrown away.
+ * A missing value is recorded and treated as absent, so that one run finds many missing keys. The
+ * caller discards the result of a run that missed anything.
  */
 import type { Bytes } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
@@ -10,24 +11,24 @@ import { readAccount, readSlot } from './read.ts'
 import { describeMissing, type MissingKey, type StateReader } from './reader.ts'
 import { bytesOf } from './words.ts'
 
-/** The keys that one run has missed, each once, in the order of the questions. */
+/** The keys that one run has missed, without duplicates, in the order of the reads. */
 export class MissingKeys {
-  readonly #most: number
+  readonly #max: number
   readonly #keys = new Map<string, MissingKey>()
 
-  /** @param most it is asked for that many at once; what comes after is not noted */
-  constructor(most: number) {
-    this.#most = most
+  /** @param max number of keys that one request fetches; further keys are not recorded */
+  constructor(max: number) {
+    this.#max = max
   }
 
   get size(): number {
     return this.#keys.size
   }
   get isFull(): boolean {
-    return this.#keys.size >= this.#most
+    return this.#keys.size >= this.#max
   }
-  /** Its bytes are kept as they are. */
-  note(key: MissingKey): void {
+  /** Records a key without copying its bytes. */
+  add(key: MissingKey): void {
     if (!this.isFull) this.#keys.set(describeMissing(key), key)
   }
   list(): readonly MissingKey[] {
@@ -39,45 +40,46 @@ export class MissingKeys {
 }
 
 /**
- * The same state; an account or slot that is missing is absent, a block hash unknown. Code stays missing, because engines keep code by its
- * hash for other runs: it is noted, and the run ends with it, or goes on without.
+ * Wraps a state so that missing accounts and slots read as absent, and missing block hashes as
+ * unknown.
+ * Code stays missing, because engines cache code by hash for other runs. The engine then stops or
+ * continues without the code.
  */
 export const collectingReader = (reader: StateReader, missing: MissingKeys): StateReader => ({
   account(address, out, at) {
     const presence = reader.account(address, out, at)
     if (presence !== 'missing') return presence
-    missing.note({ kind: 'account', address: copyOf(address) })
+    missing.add({ kind: 'account', address: copyOf(address) })
     return 'absent'
   },
   slot(address, key, out, at) {
     const presence = reader.slot(address, key, out, at)
     if (presence !== 'missing') return presence
-    missing.note({ kind: 'slot', address: copyOf(address), key: copyOf(key) })
+    missing.add({ kind: 'slot', address: copyOf(address), key: copyOf(key) })
     return 'absent'
   },
   code(hash) {
     const code = reader.code(hash)
-    if (code === 'missing') missing.note({ kind: 'code', hash: hash.slice() })
+    if (code === 'missing') missing.add({ kind: 'code', hash: hash.slice() })
     return code
   },
   blockHash(number) {
     const hash = reader.blockHash(number)
     if (hash !== 'missing') return hash
-    missing.note({ kind: 'blockHash', number })
+    missing.add({ kind: 'blockHash', number })
     return undefined
   },
   hasSlots: (address) => reader.hasSlots(address),
   slots: (address) => reader.slots(address),
 })
 
-/** What a call or a transaction names itself. */
 export type Naming = {
   readonly from?: Bytes | undefined
   readonly to?: Bytes | undefined
   readonly accessList?: AccessList | undefined
 }
 
-/** What it reads for certain: sender, target and that one's code, access list. */
+/** Reads everything that a call is sure to read: sender, target with its code, access list. */
 export function readNamed(reader: StateReader, { from, to, accessList = [] }: Naming): void {
   if (from !== undefined) readAccount(reader, from)
   if (to !== undefined) expectCode(reader, to)
@@ -93,5 +95,5 @@ function expectCode(reader: StateReader, address: Bytes): void {
     reader.code(account.codeHash)
 }
 
-/** Engines ask with words of their own memory. */
+/** The copy is needed, because engines pass words of their own memory. */
 const copyOf = (words: Uint32Array) => bytesOf(words).slice()

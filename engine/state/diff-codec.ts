@@ -1,4 +1,4 @@
-/** State diffs as bytes, for the disk. */
+/** Encoding of state diffs for the disk. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { ACCOUNT_BYTES, decodeAccount, writeAccount } from './account-codec.ts'
 import type { AccountChange, EncodedDiff, SlotChange, StateDiff } from './diff.ts'
@@ -12,8 +12,9 @@ import {
 } from './encoded-diff.ts'
 
 /**
- * Count of accounts (u32), then each: address (20) ‖ flags (1) ‖ account before ‖ account after ‖ slot count (u32) ‖ slots (key,
- * before, after: 96) ‖ code length (u32) ‖ code. What a flag denies is left out; numbers are big-endian.
+ * Encodes a state diff; numbers are big-endian and parts without their flag are left out.
+ * Layout: count of accounts (u32), then for each account: address (20) ‖ flags (1) ‖ account before
+ * ‖ account after ‖ slot count (u32) ‖ slots (key, before, after: 96) ‖ code length (u32) ‖ code.
  */
 export function encodeDiff(diff: StateDiff): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(diff.reduce((size, change) => size + sizeOf(change), 4))
@@ -24,7 +25,7 @@ export function encodeDiff(diff: StateDiff): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** @throws {DiffError} naming the offset, when the bytes are no diff. */
+/** @throws {DiffError} with the offset, when the bytes are no diff */
 export function decodeDiff(bytes: EncodedDiff): StateDiff {
   const changes: AccountChange[] = []
   for (const change of changesOf(bytes)) changes.push(readChange(bytes, change))

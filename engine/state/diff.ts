@@ -1,4 +1,4 @@
-/** Net changes of one transaction, flashblock or block, with the values before it. */
+/** Net changes of one transaction, flashblock or block, with the values before. */
 import type { Bytes } from '../primitives/bytes.ts'
 
 export type AccountState = {
@@ -9,21 +9,27 @@ export type AccountState = {
 export type SlotChange = {
   /** 32 bytes. */
   readonly key: Bytes
-  /** 32 bytes, zero when the slot did not exist: the value in the state at the parent block. */
+  /** Value in the state at the parent block: 32 bytes, zero when the slot did not exist. */
   readonly before: Bytes
   readonly after: Bytes
 }
 export type AccountChange = {
   readonly address: Bytes
-  /** In the state at the parent block; undefined: no such account. */
+  /** Account in the state at the parent block; undefined: no such account. */
   readonly before: AccountState | undefined
-  /** undefined: deleted (self-destructed or empty, EIP-161). Its slots are then listed one by one as zero. */
+  /**
+   * undefined: the account was deleted (self-destructed or empty, EIP-161). Each of its slots is
+   * then listed as zero.
+   */
   readonly after: AccountState | undefined
   readonly slots: readonly SlotChange[]
-  /** Code whose hash is `after.codeHash`, when it was set in this diff. */
+  /** Code with the hash `after.codeHash`, when this diff sets the code. */
   readonly code: Bytes | undefined
 }
-/** At most one entry per address. A flashblock's diff lists what was touched since the flashblock before, its `before` are those of the parent block. */
+/**
+ * At most one entry per address. A flashblock's diff lists what changed since the flashblock
+ * before, but `before` has values of the parent block.
+ */
 export type StateDiff = readonly AccountChange[]
-/** The same as bytes (encodeDiff), as it is stored. */
+/** A state diff as it is stored (see encodeDiff). */
 export type EncodedDiff = Bytes

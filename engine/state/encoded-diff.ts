@@ -1,6 +1,5 @@
-/** State diffs read where they lie, encoded: ten thousand changes without an object for each. */
-import type { Bytes } from '../primitives/bytes.ts'
-import { newSlab, type Slab, take } from '../primitives/slab.ts'
+/** Reads encoded state diffs in place: ten thousand changes without an object for each. */
+import { type Bytes, newSlab, type Slab, take } from '../primitives/bytes.ts'
 import { ACCOUNT_BYTES } from './account-codec.ts'
 import type { EncodedDiff } from './diff.ts'
 
@@ -8,36 +7,41 @@ export const HAS_BEFORE = 1
 export const HAS_AFTER = 2
 export const HAS_CODE = 4
 
-/** Slot key, value before and after. */
+/** Slot key, value before and value after. */
 export const SLOT_BYTES = 96
 /** Address and flags. */
 const HEAD_BYTES = 21
 const KEYS_BYTES = 16_384
 
-/** Where the parts of one account's change stand; the address is at `at`. */
+/** Offsets of the parts of one account's change; the address is at `at`. */
 export type EncodedChange = {
   readonly at: number
-  /** undefined: no such account. */
+  /** undefined: the account did not exist. */
   readonly beforeAt: number | undefined
   readonly afterAt: number | undefined
   readonly slotsAt: number
   readonly slotCount: number
-  /** undefined: its code was not set. */
+  /** undefined: the diff does not set the code. */
   readonly code: { readonly at: number; readonly length: number } | undefined
-  /** Of the next change. */
   readonly end: number
 }
 
-/** A value that a diff changes, as flat state and history keep it. */
+/** A value that a diff changes, encoded as in flat state and history. */
 export type DiffRow = {
-  /** Address, or address ‖ slot: 20 or 52 bytes. */
+  /** Address (20 bytes), or address ‖ slot (52 bytes). */
   readonly key: Bytes
-  /** 72 bytes of an account, 32 of a slot; undefined: no such account, a slot of zero. Before the block. */
+  /**
+   * Value before the block: 72 bytes of an account, 32 of a slot. undefined: no such account, or a
+   * slot of zero.
+   */
   readonly before: Bytes | undefined
   readonly after: Bytes | undefined
 }
 
-/** In the order of the diff. @throws {DiffError} naming the offset, when the bytes are no diff. */
+/**
+ * Yields the changes in the order of the diff.
+ * @throws {DiffError} with the offset, when the bytes are no diff
+ */
 export function* changesOf(diff: EncodedDiff): Generator<EncodedChange, void> {
   const view = viewOf(diff)
   need(diff, 0, 4)
@@ -51,7 +55,10 @@ export function* changesOf(diff: EncodedDiff): Generator<EncodedChange, void> {
     throw new DiffError(`state diff: ${diff.length - at} bytes too many at ${at}`)
 }
 
-/** Each value that is another one afterwards, in the order of the diff. @throws {DiffError} */
+/**
+ * Yields each value that the diff changes, in the order of the diff.
+ * @throws {DiffError} when the bytes are no diff
+ */
 export function* rowsOf(diff: EncodedDiff): Generator<DiffRow, void> {
   const keys = newSlab(KEYS_BYTES)
   for (const change of changesOf(diff)) {
@@ -62,21 +69,28 @@ export function* rowsOf(diff: EncodedDiff): Generator<DiffRow, void> {
   }
 }
 
-/** The same in the order of their keys; sorting goes in steps of a millisecond. @throws {DiffError} */
+/**
+ * Returns the rows of `rowsOf` in the order of their keys. The sort yields after each millisecond
+ * of work.
+ * @throws {DiffError} when the bytes are no diff
+ */
 export function* sortedRows(diff: EncodedDiff): Generator<undefined, Iterable<DiffRow>> {
   const found: EncodedChange[] = []
   for (const change of changesOf(diff)) if (found.push(change) % IN_STEP === 0) yield
   const changes = yield* sort(found, (a, b) => compareAt(diff, a.at, b.at, 20))
   const slots: (readonly number[])[] = []
   for (const { slotsAt, slotCount } of changes) {
-    const places = Array.from({ length: slotCount }, (_, at) => slotsAt + at * SLOT_BYTES)
-    const sorted = yield* sort(places, (a, b) => compareAt(diff, a, b, 32))
+    const offsets = Array.from({ length: slotCount }, (_, at) => slotsAt + at * SLOT_BYTES)
+    const sorted = yield* sort(offsets, (a, b) => compareAt(diff, a, b, 32))
     if (slots.push(sorted) % IN_STEP === 0) yield
   }
   return inOrder(diff, changes, slots)
 }
 
-/** Code that was set, and its hash. @throws {DiffError} */
+/**
+ * Yields each code that the diff sets, with its hash.
+ * @throws {DiffError} when the bytes are no diff
+ */
 export function* codesOf(
   diff: EncodedDiff,
 ): Generator<{ readonly hash: Bytes; readonly code: Bytes }, void> {
@@ -166,7 +180,7 @@ function compareAt(diff: EncodedDiff, a: number, b: number, length: number): num
 
 const IN_STEP = 1_024
 
-/** 10,000 slots at once took 20 ms: runs of a step each are sorted, then merged. */
+/** Merge sort that yields between steps, because sorting 10,000 slots at once took 20 ms. */
 function* sort<T>(
   items: readonly T[],
   compare: (a: T, b: T) => number,

@@ -1,11 +1,14 @@
-/** Single reads in plain values, for callers that are not in a hot loop. */
+/** Single reads in plain values, for callers outside of hot loops. */
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { decodeAccount } from './account-codec.ts'
 import type { AccountState } from './diff.ts'
 import { ACCOUNT_WORDS, MissingError, SLOT_WORDS, type StateReader } from './reader.ts'
 import { bytesOf, wordsOf } from './words.ts'
 
-/** undefined: no such account. @throws {MissingError} {ViewError} */
+/**
+ * Reads an account; undefined: no such account.
+ * @throws {MissingError} {ViewError}
+ */
 export function readAccount(reader: StateReader, address: Bytes): AccountState | undefined {
   const words = new Uint32Array(ACCOUNT_WORDS)
   const presence = reader.account(wordsOf(address), words, 0)
@@ -13,7 +16,10 @@ export function readAccount(reader: StateReader, address: Bytes): AccountState |
   return presence === 'absent' ? undefined : decodeAccount(bytesOf(words))
 }
 
-/** 32 bytes, zero when the slot does not exist. @throws {MissingError} {ViewError} */
+/**
+ * Reads a slot as 32 bytes, zero when the slot does not exist.
+ * @throws {MissingError} {ViewError}
+ */
 export function readSlot(reader: StateReader, address: Bytes, key: Bytes): Bytes {
   const words = new Uint32Array(SLOT_WORDS)
   const presence = reader.slot(wordsOf(address), wordsOf(key), words, 0)
@@ -22,7 +28,10 @@ export function readSlot(reader: StateReader, address: Bytes, key: Bytes): Bytes
   return bytesOf(words)
 }
 
-/** Empty when there is none. @throws {MissingError} {ViewError} */
+/**
+ * Reads an account's code, empty when there is none.
+ * @throws {MissingError} {ViewError}
+ */
 export function readCode(reader: StateReader, address: Bytes): Bytes {
   const account = readAccount(reader, address)
   if (account === undefined) return NO_BYTES

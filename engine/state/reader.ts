@@ -1,13 +1,14 @@
-/** What execution and RPC see of the world state: one block's (or flashblock's) accounts, slots and code. */
+/** Interface through which execution and RPC read the world state at one block or flashblock. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 
-/** `missing`: a lazily fetched source does not have it yet. */
+/** `missing`: a lazily fetched source does not have the value yet. */
 export type Presence = 'present' | 'absent' | 'missing'
 
 /**
- * Encoded account: 72 bytes, nonce (8) ‖ balance (32) ‖ code hash (32), all big-endian. Encoded slot: 32 bytes. Both are
- * handed over as 32-bit words that hold those bytes in order (the byte order of the machine never changes them).
+ * Sizes in 32-bit words that contain the bytes in order, on machines of either byte order.
+ * An encoded account has 72 bytes: nonce (8) ‖ balance (32) ‖ code hash (32), all big-endian. An
+ * encoded slot has 32 bytes.
  */
 export const ACCOUNT_WORDS = 18
 export const SLOT_WORDS = 8
@@ -15,28 +16,41 @@ export const ADDRESS_WORDS = 5
 export const SLOT_KEY_WORDS = 8
 
 /**
- * One pinned state: synchronous, allocates nothing on a hit. An account without nonce, balance and code is `absent`; a slot that
- * holds zero is `absent`. Addresses and keys are their bytes seen as 32-bit words.
- * @throws {ViewError} when the state behind it is gone (view recycled, chain unfolded, history pruned).
+ * One pinned state; reads are synchronous and allocate nothing on a hit.
+ * An account without nonce, balance and code is `absent`, as is a slot of zero. Addresses and keys
+ * are passed as 32-bit words.
+ * @throws {ViewError} when the state is gone (view recycled, chain unwound, history pruned)
  */
 export interface StateReader {
   account(address: Uint32Array, out: Uint32Array, at: number): Presence
   slot(address: Uint32Array, key: Uint32Array, out: Uint32Array, at: number): Presence
-  /** Code by its hash (32 bytes). The empty hash gives empty code. */
+  /** Returns code by its hash (32 bytes). The empty hash gives empty code. */
   code(hash: Bytes): Bytes | 'missing'
-  /** Hash of an ancestor block by number, for BLOCKHASH; undefined when it is not on this chain. */
+  /**
+   * Returns the hash of an ancestor block for BLOCKHASH; undefined when the number is not on this
+   * chain.
+   */
   blockHash(number: bigint): Bytes | undefined | 'missing'
-  /** Whether an account without code and nonce holds storage all the same: it cannot be created then (EIP-7610). */
+  /**
+   * Returns whether an account without code and nonce has storage; such an account cannot be
+   * created (EIP-7610).
+   */
   hasSlots(address: Uint32Array): boolean
-  /** Every slot of an account that is not zero, for wiping its storage (self-destruct of a contract before Cancun, state override). */
+  /**
+   * Yields every slot of an account that is not zero, for wiping its storage (state override, or
+   * self-destruct before Cancun).
+   */
   slots(address: Uint32Array): Iterable<{ readonly key: Bytes; readonly value: Bytes }>
 }
 
-/** A view that can no longer answer: the caller takes a newer one and starts again, or reports pruned history. */
+/**
+ * A view that can no longer answer. The caller takes a newer view and starts again, or reports
+ * pruned history.
+ */
 export class ViewError extends Error {
   override name = 'ViewError'
   readonly reason: 'void' | 'gone' | 'pruned'
-  /** First block that could have been asked for; undefined: the first whose state is kept. */
+  /** First block that is available; undefined: the first whose state is retained. */
   readonly oldest: bigint | undefined
   constructor(reason: 'void' | 'gone' | 'pruned', message: string, oldest?: bigint) {
     super(message)
@@ -45,37 +59,44 @@ export class ViewError extends Error {
   }
 }
 
-/** The place of a flashblock that is held. */
-export type HeldPlace = {
+export type RetainedFlashblockId = {
   readonly number: bigint
   readonly index: number
   /** 0x + 16 hex digits. */
   readonly payloadId: string
 }
-/** A flashblock that was asked for is not held any more, or another payload has its place. */
-export class PlaceError extends ViewError {
-  override name = 'PlaceError'
+/** The requested flashblock is not retained any more, or another payload has replaced it. */
+export class FlashblockUnavailableError extends ViewError {
+  override name = 'FlashblockUnavailableError'
   readonly why: 'gone' | 'replaced'
-  /** The first and the last that could have been asked for; undefined: no flashblock is held. */
-  readonly held: { readonly oldest: HeldPlace; readonly newest: HeldPlace } | undefined
-  constructor(why: PlaceError['why'], message: string, held: PlaceError['held']) {
+  /** The first and the last available flashblock; undefined: no flashblock is retained. */
+  readonly retained:
+    | { readonly oldest: RetainedFlashblockId; readonly newest: RetainedFlashblockId }
+    | undefined
+  constructor(
+    why: FlashblockUnavailableError['why'],
+    message: string,
+    retained: FlashblockUnavailableError['retained'],
+  ) {
     super('pruned', message)
     this.why = why
-    this.held = held
+    this.retained = retained
   }
 }
 
-/** What a read asked for and a lazily fetched source does not have yet. */
+/** A key that was read and that a lazily fetched source does not have yet. */
 export type MissingKey =
   | { readonly kind: 'account'; readonly address: Bytes }
   | { readonly kind: 'slot'; readonly address: Bytes; readonly key: Bytes }
   | { readonly kind: 'code'; readonly hash: Bytes }
   | { readonly kind: 'blockHash'; readonly number: bigint }
 
-/** A read met `missing`: fetch it, then run again. */
+/** A read met a `missing` value. The caller fetches the keys and runs again. */
 export class MissingError extends Error {
   override name = 'MissingError'
-  /** The first of the keys: "account 0x…", "slot 0x… of 0x…", "code 0x…", "hash of block 5". */
+  /**
+   * Description of the first key: "account 0x…", "slot 0x… of 0x…", "code 0x…", "hash of block 5".
+   */
   readonly what: string
   readonly missing: readonly [MissingKey, ...MissingKey[]]
   constructor(...missing: readonly [MissingKey, ...MissingKey[]]) {

@@ -1,41 +1,44 @@
-/** What a run has read, so that later changes can be held against it. */
+/** Keys and block fields that a run has read, for comparison with later changes. */
 
-/** `keys`: hashes of accounts and slots (views/noted.ts); `fields`: bits of block fields (evm/block-fields.ts). */
+/**
+ * `keys`: hashes of accounts and slots (views/changes.ts); `fields`: bits of block fields
+ * (evm/block-fields.ts).
+ */
 export type Reads = { readonly keys: Int32Array; readonly fields: number }
 
-/** Of one run after the other. A key that is read again may stand there again. */
+/** Read set that one run after the other reuses. It can contain a key twice. */
 export class ReadSet {
   readonly #keys: Int32Array
   #count = 0
-  /** undefined: nobody has said. */
+  /** undefined: no run has reported its fields yet. */
   #fields: number | undefined
-  #isWhole = true
+  #isComplete = true
 
-  /** @param most keys of a run; one that reads more has read what nobody knows */
-  constructor(most: number) {
-    this.#keys = new Int32Array(most)
+  /** @param max number of keys of a run; a run with more is incomplete */
+  constructor(max: number) {
+    this.#keys = new Int32Array(max)
   }
 
-  begin(): void {
+  start(): void {
     this.#count = 0
     this.#fields = undefined
-    this.#isWhole = true
+    this.#isComplete = true
   }
   key(hash: number): void {
-    if (this.#count === this.#keys.length) this.#isWhole = false
+    if (this.#count === this.#keys.length) this.#isComplete = false
     else this.#keys[this.#count++] = hash
   }
-  /** All that was read of the block, or may have been: a run says so at its end. */
+  /** Adds the block fields that were read, or may have been. A run reports them at its end. */
   fields(bits: number): void {
     this.#fields = (this.#fields ?? 0) | bits
   }
-  /** Something was read that no key stands for. */
+  /** Marks the set as incomplete after a read that no key describes. */
   lose(): void {
-    this.#isWhole = false
+    this.#isComplete = false
   }
-  /** A copy; undefined: not all of it is known. */
+  /** Returns a copy; undefined: the set is incomplete. */
   take(): Reads | undefined {
-    if (!this.#isWhole || this.#fields === undefined) return undefined
+    if (!this.#isComplete || this.#fields === undefined) return undefined
     return { keys: this.#keys.slice(0, this.#count), fields: this.#fields }
   }
 }

@@ -1,28 +1,36 @@
-/** The ledger of promises: what flashblocks said of a block before it was canonical, and what became of it. */
+/**
+ * Ledger of promises: transactions that flashblocks announced for a block, and their outcomes in
+ * the canonical block.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 
 /**
- * What the canonical block of the promised height says of a transaction. `open`: there is none yet. `kept`: it has the transaction at the
- * promised place; `reordered`: elsewhere; `dropped`: not at all. `unseen`: this node never had that block, because its chain was begun anew
+ * Outcome of a promised transaction in the canonical block of its height. `open`: there is no such
+ * block yet. `kept`: the transaction is at the promised index. `reordered`: it is at another index.
+ * `dropped`: it is absent. `unseen`: this node never had the block, because its chain was restarted
  * above it.
  */
-export const FATES = ['open', 'kept', 'reordered', 'dropped', 'unseen'] as const
-export type Fate = (typeof FATES)[number]
+export const PROMISE_OUTCOMES = ['open', 'kept', 'reordered', 'dropped', 'unseen'] as const
+export type PromiseOutcome = (typeof PROMISE_OUTCOMES)[number]
 
 /**
- * What is known beside a fate. `secondPayload`: another payload of the height promised something too, or was shown after it, with or without
- * transactions; `equivocation`: a flashblock of the payload was told in two ways; `reorg`: the fate was another one before the canonical block of the height was replaced.
+ * Circumstances of an outcome. `secondPayload`: another payload of the height promised something
+ * too, or became visible later. `equivocation`: a flashblock of the payload arrived in two
+ * versions. `reorg`: the canonical block was replaced, and the outcome changed.
  */
 export const CAUSES = ['secondPayload', 'equivocation', 'reorg'] as const
 export type Cause = (typeof CAUSES)[number]
 
-/** Transactions that became visible with one flashblock, without deposits: those come again whatever block it becomes. */
+/**
+ * Transactions that became visible with one flashblock. Deposits are left out, because every
+ * payload of the block has them.
+ */
 export type PromisedFlashblock = {
   readonly number: number
   /** 8 bytes. */
   readonly payloadId: Bytes
   readonly index: number
-  /** PROMISED_BYTES of each: hash (32) ‖ sender (20) ‖ nonce (8) ‖ position in the block (4). */
+  /** PROMISED_BYTES each: hash (32) ‖ sender (20) ‖ nonce (8) ‖ position in the block (4). */
   readonly transactions: Uint8Array<ArrayBuffer>
   /** Milliseconds since 1970. */
   readonly atMs: number
@@ -30,77 +38,84 @@ export type PromisedFlashblock = {
 
 export const PROMISED_BYTES = 64
 
-/** One transaction, promised by one flashblock. */
 export type StoredPromise = {
   readonly number: number
   readonly payloadId: Bytes
-  /** Of the flashblock. */
+  /** Index of the flashblock. */
   readonly index: number
-  /** In the block. */
+  /** Index of the transaction in the block. */
   readonly position: number
   readonly hash: Bytes
   readonly sender: Bytes
   readonly nonce: bigint
   readonly atMs: number
-  readonly fate: Fate
-  /** undefined: the fate is open. */
+  readonly outcome: PromiseOutcome
+  /** Milliseconds since 1970; undefined while the outcome is open. */
   readonly decidedAtMs: number | undefined
   readonly causes: readonly Cause[]
 }
 
-/** A canonical block, as far as promises go. */
+/** Part of a canonical block that decides on promises. */
 export type DecidingBlock = {
   readonly number: number
   readonly transactions: readonly { readonly hash: Bytes }[]
 }
 
 export type LedgerLimits = {
-  /** Older promises go. */
-  readonly keepMs: number
-  /** Of its rows, about: the oldest go. */
+  /** Age at which promises are deleted. */
+  readonly retentionMs: number
+  /** Approximate size of the rows; beyond it the oldest are deleted. */
   readonly bytes: number
 }
 
-/** A week; some 1.5 million promises, which 50 transactions a second reach in eight hours. */
-export const LEDGER_LIMITS: LedgerLimits = { keepMs: 7 * 24 * 3_600_000, bytes: 256 * 2 ** 20 }
+/**
+ * One week, and 1.5 million promises or so, which 50 transactions a second reach in eight hours.
+ */
+export const LEDGER_LIMITS: LedgerLimits = { retentionMs: 7 * 24 * 3_600_000, bytes: 256 * 2 ** 20 }
 
-/** Reads of the ledger, in any thread. @throws {DatabaseError} from every call */
+/**
+ * Reads of the ledger, for any thread.
+ * @throws {DatabaseError} from every call
+ */
 export interface LedgerReader {
-  /** Of a transaction, by height: at most `MOST_PROMISES`, the newest. */
+  /** Promises of a transaction by height, the newest `MAX_PROMISES` at most. */
   promisesOf(hash: Bytes): readonly StoredPromise[]
-  /** Of a height, by payload and flashblock. */
+  /** Promises of a height, by payload and flashblock. */
   promisesAt(number: number): readonly StoredPromise[]
-  /** What was counted from `fromMs` on: by the minute for up to two hours back, else by the hour. */
+  /** Counts since `fromMs`: by the minute for up to two hours back, otherwise by the hour. */
   countsSince(fromMs: number, nowMs: number): Counted
 }
 export type Counted = {
-  /** Where counting began: the start of a minute or an hour. */
+  /** Start of the minute or hour where counting started. */
   readonly fromMs: number
   readonly counts: LedgerCounts
 }
 
-/** Sums of what happened in some time. */
+/** Sums of a period. */
 export type LedgerCounts = {
   /** Flashblocks that promised something, and transactions in them. */
   readonly flashblocks: number
   readonly promises: number
-  /** By fate, of what was decided in the time. */
+  /** Promises that were decided in the period, by outcome. */
   readonly kept: number
   readonly reordered: number
   readonly dropped: number
   readonly unseen: number
-  /** Heights whose promises have a second payload beside them; payloads with a flashblock told in two ways. */
+  /** Heights with promises and a second payload, and payloads with a flashblock in two versions. */
   readonly secondPayloads: number
   readonly equivocations: number
-  /** From when this node took a transaction to when a flashblock with it was shown. */
+  /** Time from when this node took a transaction until a flashblock with it was visible. */
   readonly taken: Times
-  /** From a promise to the canonical block that kept it. */
+  /** Time from a promise to the canonical block that kept it. */
   readonly sealed: Times
 }
-/** A histogram of milliseconds. */
+/** Histogram of milliseconds. */
 export type Times = {
   readonly count: number
   readonly sumMs: number
-  /** How many are at most `TIME_BOUNDS_MS[n]`, and more than the bound before; the last: more than all. */
+  /**
+   * `buckets[n]` counts times up to `TIME_BOUNDS_MS[n]` and above the bound before; the last counts
+   * longer ones.
+   */
   readonly buckets: readonly number[]
 }

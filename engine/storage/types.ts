@@ -1,94 +1,104 @@
-/** Storage: what is durable, how it is read, and what the keeper is told. */
+/**
+ * Types of storage: durable rows, reads of them, and messages to and from the persistence thread.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { EncodedDiff, StateDiff } from '../state/diff.ts'
 import type { PromisedFlashblock } from './ledger-types.ts'
 
-/** Given by the writer, one per table chain of a block, never used twice in a run of the process; 0 is no block. 32 bits. */
+/** Number of a block's diff layers, never reused in a run of the process. 0: no block. 32 bits. */
 export type BlockId = number
 
 export type StoredHead = { readonly number: number; readonly hash: Bytes }
 
-/** Where a transaction is. */
-export type TransactionPlace = { readonly blockNumber: number; readonly index: number }
+export type TransactionLocation = { readonly blockNumber: number; readonly index: number }
 
-/** A header that a block had between two of its flashblocks, kept a while so that its hash still answers. */
-export type MomentaryHeader = {
+/** Header of a block after one of its flashblocks, retained because clients request its hash. */
+export type PartialHeader = {
   readonly hash: Bytes
-  /** RLP of the header. */
   readonly header: Bytes
   readonly index: number
   readonly transactionCount: number
 }
 
-/** Reads of durable state, in any thread; every call is synchronous and sees the newest commit. */
+/** Reads of durable state, for any thread. Every call is synchronous and sees the newest commit. */
 export interface StoreReader {
-  /** 72 bytes (state/reader.ts), undefined when absent. Flat = as of the fold head. 'missing' in a lazy directory only. */
+  /**
+   * Account at the persisted head: 72 bytes (state/reader.ts); 'missing' in a lazy directory only.
+   */
   flatAccount(address: Bytes): Bytes | undefined | 'missing'
-  /** 32 bytes; undefined when zero. `key` is address ‖ slot, 52 bytes. 'missing' in a lazy directory only. */
+  /** Slot at the persisted head: 32 bytes, undefined when zero. `key`: address ‖ slot, 52 bytes. */
   flatSlot(key: Bytes): Bytes | undefined | 'missing'
-  /** Value before the first change after block `number`; 'unchanged' when there was none; undefined: absent then. */
+  /**
+   * Value before the first change after block `number`. Undefined means that the key was absent
+   * then, 'unchanged' that no later block changed its value.
+   */
   accountHistory(address: Bytes, number: number): Bytes | undefined | 'unchanged'
   slotHistory(key: Bytes, number: number): Bytes | undefined | 'unchanged'
   code(hash: Bytes): Bytes | undefined
-  /** Of a lazy directory: an account whose code was fetched, which may be gone since. */
+  /** Address of an account whose code was fetched lazily. The account may be gone since. */
   codeOrigin(hash: Bytes): Bytes | undefined
-  /** Non-zero flat slots of an account in key order, paged; in a lazy directory those that are known. */
+  /**
+   * Non-zero flat slots of an account in key order, read in pages. A lazy directory yields only the
+   * known ones.
+   */
   flatSlots(address: Bytes): Iterable<{ readonly key: Bytes; readonly value: Bytes }>
-  /** RLP. Appended blocks and folded ones alike, by hash. */
+  /** RLP of a header, by hash, of appended and persisted blocks. */
   header(hash: Bytes): Bytes | undefined
   body(hash: Bytes): StoredBody | undefined
   receipts(hash: Bytes): readonly Bytes[] | undefined
-  /** RLP (encodeTail) of what an Ethereum block has after its transactions; undefined: nothing, as on an OP chain. */
+  /** RLP (encodeTail) of ommers and withdrawals; undefined: none, as on an OP chain. */
   tail(hash: Bytes): Bytes | undefined
-  /** Appended blocks, and folded ones inside the undo window. */
+  /** Diff of an appended block, or of a persisted block inside the undo window. */
   diff(hash: Bytes): StateDiff | undefined
   encodedDiff(hash: Bytes): EncodedDiff | undefined
-  /** Folded blocks only. */
+  /** Hash of a persisted block. */
   hashOfNumber(number: number): Bytes | undefined
   /**
-   * Several folded blocks at a time, in half the time of one after the other; those that are not there are left out. Transactions and
-   * receipts of those whose header `hasContents` alone.
+   * Reads several persisted blocks in half the time of single reads; absent blocks are left out.
+   * @param hasContents whether transactions and receipts of this header's block are read
    */
   blocksOf(
     numbers: readonly number[],
     hasContents: (header: Bytes) => boolean,
   ): readonly StoredRows[]
-  /** Folded blocks only. */
-  transactionPlace(hash: Bytes): TransactionPlace | undefined
-  /** The same of many in one read. */
-  transactionPlaces(hashes: readonly Bytes[]): readonly (TransactionPlace | undefined)[]
+  /** Location of a transaction in a persisted block. */
+  transactionLocation(hash: Bytes): TransactionLocation | undefined
+  transactionLocations(hashes: readonly Bytes[]): readonly (TransactionLocation | undefined)[]
   /**
-   * Which blocks of a shard may have a log of these values, one bit for each: all that do, of folded blocks, and perhaps some others.
-   * At least one group is not empty.
+   * Persisted blocks of a shard that may have a log of these values, one bit each. No such block is
+   * missing, but some bits may be false positives.
+   * @param values at least one group is not empty
    */
   logBlocks(values: LogValues, shard: number): ShardBits
-  momentary(hash: Bytes): (MomentaryHeader & { readonly blockHash: Bytes }) | undefined
-  /** Newest durable block and newest folded block. */
+  partialHeader(hash: Bytes): (PartialHeader & { readonly blockHash: Bytes }) | undefined
   durableHead(): StoredHead
-  foldHead(): StoredHead
-  /** Whether everything above this folded block can be unfolded: a reorg may go down to it. */
-  isUnfoldable(number: number): boolean
+  persistedHead(): StoredHead
+  /**
+   * Whether a reorg may go down to this persisted block, because every block above can be unwound.
+   */
+  canUnwindTo(number: number): boolean
   /** Oldest block whose state can be read. */
   oldestState(): number
-  /** Safe and finalized, as last stored. */
-  marks(): Marks
-  /** State is fetched as it is needed. */
+  labelledHeads(): LabelledHeads
+  /** Whether this is a lazy directory, which fetches state on demand. */
   isLazy(): boolean
-  /** undefined: the directory is whole. */
+  /** Start of a lazy directory; undefined for a directory with full state. */
   lazyStart(): LazyStart | undefined
-  /** May take tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
+  /** Takes up to tens of milliseconds. @throws {ProofError} {ProofRaceError} {DatabaseError} */
   trieAt(hash: Bytes, limits: ProofLimits): TrieAt
 }
 
-/** A lazy directory has of the state what was fetched or written since it was begun. */
+/** Start of a lazy directory, which has only the state that was fetched or written since. */
 export type LazyStart = {
-  /** The block that its state begins with. */
+  /** Block that the lazy state starts with. */
   readonly block: StoredHead
-  /** From here on every block has its transactions and receipts. Some older ones may be there too. */
+  /**
+   * Every block from this height on has its transactions and receipts; some older blocks may have
+   * them too.
+   */
   readonly oldestBlock: number
 }
 
-/** What is stored of a block. */
 export type StoredRows = {
   readonly number: number
   readonly hash: Bytes
@@ -98,18 +108,21 @@ export type StoredRows = {
   readonly receipts: readonly Bytes[] | undefined
 }
 
-/** Alternatives: emitted by one of the first group, one of the second as first topic, and so on; empty: anything. At most five groups. */
+/**
+ * Groups of alternatives: the first is the log's address, the next are its topics. An empty group
+ * matches everything. At most five groups.
+ */
 export type LogValues = readonly (readonly Bytes[])[]
-/** LOG_SHARD_BLOCKS bits: block `shard * LOG_SHARD_BLOCKS + offset` is bit `offset & 31` of word `offset >> 5`. */
+/** Block `shard * LOG_SHARD_BLOCKS + offset` is bit `offset & 31` of word `offset >> 5`. */
 export type ShardBits = Uint32Array
 
-export type Marks = { readonly safe: number; readonly finalized: number }
+export type LabelledHeads = { readonly safe: number; readonly finalized: number }
 
 export type StoredBody = { readonly transactions: readonly StoredTransaction[] }
-/** The signed envelope with its sender, so that a read never recovers a key. */
+/** Signed envelope with its sender, so that a read never recovers a key. */
 export type StoredTransaction = { readonly raw: Bytes; readonly from: Bytes; readonly hash: Bytes }
 
-/** A block as the writer hands it over: everything durable about it. */
+/** Everything durable about a block, as the writer submits it for persistence. */
 export type AppendBlock = {
   readonly id: BlockId
   readonly parentId: BlockId
@@ -121,51 +134,60 @@ export type AppendBlock = {
   readonly transactions: readonly StoredTransaction[]
   /** encodeStoredReceipt of each. */
   readonly receipts: readonly Bytes[]
-  /** encodeDiff: it is stored, and folded as it is. Its memory goes with a request that is posted. */
+  /** encodeDiff of the block, in the stored form. Posting the request transfers its memory. */
   readonly diff: Uint8Array<ArrayBuffer>
-  readonly momentary: readonly MomentaryHeader[]
-  /** encodeTail; undefined: neither ommers nor withdrawals. */
+  readonly partialHeaders: readonly PartialHeader[]
+  /** encodeTail; undefined if the block has neither ommers nor withdrawals. */
   readonly tail?: Bytes | undefined
 }
 
-/** Shared words the keeper writes and every reader looks at (ADR 3): they lie in the arena of the views, storage only knows this interface. */
-export interface KeeperWords {
-  fold(): BlockId
-  setFold(id: BlockId): void
-  unfolds(): number
-  raiseUnfolds(): number
+/**
+ * Shared words that the persistence thread writes and every reader looks at (ADR 3). They lie in
+ * the arena of the views; storage knows only this interface.
+ */
+export interface PersistenceWords {
+  persistedId(): BlockId
+  setPersistedId(id: BlockId): void
+  unwinds(): number
+  raiseUnwinds(): number
   setOldest(number: number): void
-  /** stamp[hash of key] = height. `key`: 20 bytes (account) or 52 (slot). */
+  /** Stores the height at the hash of a key: 20 bytes (account) or 52 (slot). */
   stamp(key: Bytes, height: number): void
-  /** Of a lazy directory: whether anybody has read a row of this hash since it was asked last. `key`: as it stands in its column. */
+  /** Whether a row of this key's hash was read since the last call, in a lazy directory. */
   takeRead(key: Bytes): boolean
 }
 
-/** Writer → keeper, in order. Plain data: crosses a thread. */
-export type KeeperRequest =
-  /** Brings the trie of a block under construction forward. A block's first advance names its parent. */
+/** Requests from the writer, handled in order. They are plain data, because they cross a thread. */
+export type PersistenceRequest =
+  /** Applies a diff to the trie of an open block. The first one of a block names its parent. */
   | {
       readonly type: 'advance'
       readonly id: BlockId
       readonly parentId: BlockId
       readonly diff: StateDiff
     }
-  /** State root of the block as advanced so far, and the storage root of the message passer. */
+  /** Requests the state root of a block so far, and the message passer's storage root. */
   | { readonly type: 'root'; readonly id: BlockId }
-  /** `marks` are stored in the commit of the block; undefined: they stay what they are. */
-  | { readonly type: 'append'; readonly block: AppendBlock; readonly marks?: Marks }
-  /** The newest block is this one again, which is durable; nothing is on its way. Answered with `rewound`, or `unfolded`. */
+  /** Appends a block with `labelledHeads`; undefined leaves them unchanged. */
+  | { readonly type: 'append'; readonly block: AppendBlock; readonly labelledHeads?: LabelledHeads }
+  /**
+   * Makes a durable block the newest again; nothing is in flight. The response is `rewound`, or
+   * `unfolded` after an unwind.
+   */
   | { readonly type: 'rewind'; readonly to: StoredHead }
-  /** A block that the keeper listed at open has a table now, of this id; in order, parents first. */
+  /** Names a block that was listed at open and has a diff layer now. Parents come first. */
   | {
       readonly type: 'adopt'
       readonly id: BlockId
       readonly parentId: BlockId
       readonly hash: Bytes
     }
-  /** The block will not be built on any more: its trie layer can go. */
+  /** Drops the trie layer of a block that nothing will be built on any more. */
   | { readonly type: 'forget'; readonly id: BlockId }
-  /** Of a lazy directory: what was read of the state after `block`. Answered on the port it came from. */
+  /**
+   * Brings state that was read after `block` into a lazy directory. The response goes to the port
+   * of the request.
+   */
   | {
       readonly type: 'fill'
       readonly request: number
@@ -173,26 +195,27 @@ export type KeeperRequest =
       readonly rows: readonly FillRow[]
     }
   /**
-   * Of a lazy directory, when nothing is appended or unfolded: all of its state goes, and it begins anew after the newest block of
-   * `start`, whose id is `id`. Answered with 'begun'.
+   * Drops all state of a lazy directory and restarts it after the newest block of `start`, whose id
+   * is `id`. No append or unwind is under way. The response is 'begun'.
    */
   | {
       readonly type: 'begin'
       readonly id: BlockId
       readonly genesisNumber: number
-      readonly start: Beginning
+      readonly start: ResyncStart
     }
-  /** A flashblock was shown: what it promised. Before the append of its height. */
+  /** Records the promises of a visible flashblock, before the append of its height. */
   | { readonly type: 'promise'; readonly promised: PromisedFlashblock }
-  /** The first flashblock of a payload was shown, with or without promises. Before those. */
+  /** Says that a payload's first flashblock is visible. It comes before the promises. */
   | { readonly type: 'payload'; readonly number: number; readonly payloadId: Bytes }
-  /** One of its flashblocks was told in two ways. */
-  | { readonly type: 'doubt'; readonly number: number; readonly payloadId: Bytes }
-  /** Safe and finalized, for a commit of their own. Answered with 'labelled'. */
-  | ({ readonly type: 'marks' } & Marks)
+  /** Says that a flashblock of this payload arrived in two versions. */
+  | { readonly type: 'suspicion'; readonly number: number; readonly payloadId: Bytes }
+  /** Stores safe and finalized in a commit of their own. The response is 'labelled'. */
+  | ({ readonly type: 'marks' } & LabelledHeads)
   /**
-   * Roots of a diff laid over a block, nothing kept: the sequencer's question. The block is named by its state root (equal roots,
-   * equal states), because the sequencer knows no block ids. Answered on the port it came from.
+   * Requests the roots of a diff overlaid on a block; nothing is stored. The sequencer names the
+   * block by its state root, because it knows no block ids. The response goes to the port of the
+   * request.
    */
   | {
       readonly type: 'preview'
@@ -201,23 +224,23 @@ export type KeeperRequest =
       readonly diff: StateDiff
     }
 
-/** Something of the state that was fetched; or of the chain below it. */
+/** Fetched piece of the state, or of the chain below it. */
 export type FillRow =
-  /** `value`: 72 bytes, undefined: known to be absent. `hasNoStorage`: known to have none, so that none of its slots has to be asked for. */
+  /** `value`: 72 bytes; undefined: absent. `hasNoStorage`: none of its slots has to be fetched. */
   | {
       readonly kind: 'account'
       readonly address: Bytes
       readonly value: Bytes | undefined
       readonly hasNoStorage: boolean
     }
-  /** `value`: 32 bytes, undefined: zero. */
+  /** `value`: 32 bytes, undefined if zero. */
   | {
       readonly kind: 'slot'
       readonly address: Bytes
       readonly key: Bytes
       readonly value: Bytes | undefined
     }
-  /** Held to its hash by who fetched it. `address`: who has it, where it can be had again. */
+  /** Code, checked against its hash. `address`: an account that has the code. */
   | {
       readonly kind: 'code'
       readonly hash: Bytes
@@ -227,36 +250,40 @@ export type FillRow =
   /** RLP of an ancestor of the first block. */
   | { readonly kind: 'header'; readonly number: number; readonly header: Bytes }
 
-/** A block as it is stored. */
 export type StartBlock = Pick<AppendBlock, 'header' | 'transactions' | 'receipts' | 'tail'>
 
-/** What a lazy state begins with. */
+/** Chain that a lazy state starts with. */
 export type Start = {
   /**
-   * RLP of the headers below the first of `blocks`, oldest first, each the parent of the next: for BLOCKHASH the 256 before the newest
-   * block, fewer where the chain is shorter.
+   * RLP of the headers below the first of `blocks`, oldest first, each the parent of the next.
+   * BLOCKHASH needs the 256 before the newest block, fewer on a shorter chain.
    */
   readonly headers: readonly Bytes[]
-  /** Whole blocks, oldest first, up to the one that the state begins with: what `eth_gasPrice` and `eth_feeHistory` look at. */
+  /**
+   * Full blocks, oldest first, up to the start's block, for `eth_gasPrice` and `eth_feeHistory`.
+   */
   readonly blocks: readonly StartBlock[]
-  /** Heights; at most that of the newest block. */
+  /** Heights, not above the newest block. */
   readonly safe: number
   readonly finalized: number
 }
 
-/** `keptUpTo`: the newest block of ours that is the upstream's too and stays; undefined: none is known to be. */
-export type Beginning = Start & { readonly keptUpTo?: number | undefined }
+/** `keptUpTo`: newest own block that the upstream has too, and that stays; undefined: none. */
+export type ResyncStart = Start & { readonly keptUpTo?: number | undefined }
 
-/** What a keeper finds when it opens: the writer puts these blocks back into tables and has the keeper adopt them. */
+/**
+ * Chain that a persistence thread finds when it opens. The writer puts the unpersisted blocks back
+ * into diff layers and sends an `adopt` for each.
+ */
 export type OpenedChain = {
-  readonly foldHead: StoredHead
+  readonly persistedHead: StoredHead
   readonly durableHead: StoredHead
-  /** Oldest first, from the block above the fold head to the durable head. */
-  readonly unfolded: readonly UnfoldedBlock[]
-  /** Appended blocks whose root was wrong: the durable head is below them now. For the log. */
+  /** Oldest first, from the block above the persisted head to the durable head. */
+  readonly unpersisted: readonly UnpersistedBlock[]
+  /** Blocks that were dropped because of a wrong root, for the log. */
   readonly dropped: readonly StoredHead[]
 }
-export type UnfoldedBlock = {
+export type UnpersistedBlock = {
   readonly number: number
   readonly hash: Bytes
   readonly parentHash: Bytes
@@ -267,78 +294,79 @@ export type UnfoldedBlock = {
   readonly diff: StateDiff
 }
 
-export type KeeperAnswer =
+export type PersistenceResponse =
   | {
       readonly type: 'root'
       readonly id: BlockId
       readonly stateRoot: Bytes
       readonly withdrawalsRoot: Bytes
     }
-  /** `roots` is undefined when the keeper has no trie of that state root: folded over, or not known yet. */
+  /**
+   * `roots` is undefined when no trie has that state root: it is persisted over, or unknown yet.
+   */
   | {
       readonly type: 'preview'
       readonly request: number
       readonly roots: { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes } | undefined
     }
-  /** Dropped: known already, or not known any more to be right: then `block` is not canonical, and all were. */
+  /** Known rows are dropped. If `block` is not canonical any more, all rows are dropped. */
   | {
       readonly type: 'filled'
       readonly request: number
-      readonly kept: number
+      readonly written: number
       readonly dropped: number
     }
-  /** `marks`: stored with the block. */
   | {
       readonly type: 'appended'
       readonly id: BlockId
       readonly number: number
-      readonly marks?: Marks
+      readonly labelledHeads?: LabelledHeads
     }
-  | { readonly type: 'labelled'; readonly marks: Marks }
+  | { readonly type: 'labelled'; readonly labelledHeads: LabelledHeads }
   | { readonly type: 'folded'; readonly id: BlockId; readonly number: number; readonly hash: Bytes }
   | {
       readonly type: 'unfolded'
       readonly toNumber: number
       readonly toHash: Bytes
       readonly toId: BlockId
-      readonly unfolds: number
+      readonly unwinds: number
     }
-  /** Every older view is void, and all that was appended is folded or gone. */
+  /** Every older view is void, and everything appended is persisted or gone. */
   | {
       readonly type: 'begun'
       readonly id: BlockId
       readonly head: StoredHead
-      readonly unfolds: number
+      readonly unwinds: number
     }
-  /** It goes on from where it was: the start is none for this directory. */
+  /** The old state stays, because the start does not fit this directory. */
   | { readonly type: 'notBegun'; readonly id: BlockId; readonly reason: string }
-  /** The newest block is this one, and it is not folded, or the newest that is. */
+  /** The named block is the newest again, and no persisted block was unwound. */
   | { readonly type: 'rewound'; readonly hash: Bytes }
-  /** A commit failed: canonical progress stops. `message` says what to do. */
+  /** A commit failed, so that canonical progress stops. `message` says what to do. */
   | { readonly type: 'failed'; readonly message: string }
 
-/** The trie after a block, for as long as no fold moves the rows under it. */
+/** The trie after a block, valid until a persist pass moves the rows under it. */
 export type TrieAt = {
   /** @throws {ProofRaceError} */
   prove(address: Bytes, keys: readonly Bytes[]): Proof
-  /** The same after further changes, of which nothing stays. @throws {ProofRaceError} */
+  /** The trie after further changes, which are not stored. @throws {ProofRaceError} */
   after(diff: StateDiff): TrieAt
   readonly stateRoot: Bytes
-  /** EMPTY_ROOT for an account that has no storage, or is absent. @throws {ProofRaceError} */
+  /** EMPTY_ROOT if the account is absent or has no storage. @throws {ProofRaceError} */
   storageRoot(address: Bytes): Bytes
 }
 
 export type ProofLimits = {
-  /** How far below the fold head. */
+  /** Largest distance below the persisted head. */
   readonly blocks: number
-  /** Of nodes that are put back in memory. */
+  /** Bytes of nodes that may be restored in memory. */
   readonly bytes: number
 }
 
 /** RLP nodes from the root down, for an account and some of its slots (EIP-1186). */
 export type Proof = {
   readonly accountProof: readonly Bytes[]
-  /** RLP of the leaf; undefined: no such account. */
+  /** RLP of the leaf; undefined if there is no such account. */
   readonly account: Bytes | undefined
   readonly storageProofs: readonly (readonly Bytes[])[]
 }

@@ -1,7 +1,6 @@
 /** callTracer: the tree of calls, optionally with logs. */
-import { switches } from './config.ts'
 import { type Frame, Frames, type PacketLog } from './frames.ts'
-import { hexText, quantityText, stringText, writeHex } from './json.ts'
+import { hexText, quantityText, stringText, switches, writeHex } from './json.ts'
 import type { TraceContext, TraceOutput, Tracer } from './types.ts'
 
 export function callTracer(config: unknown, { firstLog, budget, output }: TraceContext): Tracer {
@@ -31,7 +30,7 @@ function writeFrame(to: TraceOutput, frame: Frame): void {
     to.write(`,"revertReason":${stringText(revertReason)}`)
   writeList(to, '"calls"', frame.calls, writeFrame)
   writeList(to, '"logs"', frame.logs, writeLog)
-  // A static call has no value, not one of zero.
+  // A static call has no value field, rather than a value of zero.
   if (kind !== 'STATICCALL') to.write(`,"value":${quantityText(frame.value)}`)
   to.write(`,"type":"${kind}"}`)
 }
@@ -42,7 +41,7 @@ function writeLog(to: TraceOutput, { address, topics, data, index, position }: P
   to.write(`,"index":${quantityText(index)},"position":${quantityText(position)}}`)
 }
 
-/** A further member, unless the list is empty. */
+/** Writes a further member, unless the list is empty. */
 function writeList<T>(
   to: TraceOutput,
   name: string,

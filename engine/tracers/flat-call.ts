@@ -1,9 +1,8 @@
 /** flatCallTracer: the calls as a list in Parity's form. */
 import { bytesToHex } from '../primitives/hex.ts'
-import { switches } from './config.ts'
 import { type Frame, Frames } from './frames.ts'
-import { hexText, quantityText, stringText } from './json.ts'
-import type { TraceContext, TracePlace, Tracer } from './types.ts'
+import { hexText, quantityText, stringText, switches } from './json.ts'
+import type { TraceContext, TraceLocation, Tracer } from './types.ts'
 
 export function flatCallTracer(config: unknown, context: TraceContext): Tracer {
   const { convertParityErrors, includePrecompiles } = switches(config, [
@@ -19,7 +18,7 @@ export function flatCallTracer(config: unknown, context: TraceContext): Tracer {
     withLogs: false,
     firstLog: 0,
     budget: context.budget,
-    ...(includePrecompiles ? {} : { isKept: (frame: Frame) => !isPrecompile(frame) }),
+    ...(includePrecompiles ? {} : { isIncluded: (frame: Frame) => !isPrecompile(frame) }),
   })
   return {
     sink: frames.sink,
@@ -27,11 +26,11 @@ export function flatCallTracer(config: unknown, context: TraceContext): Tracer {
     end: (gasUsed) => frames.end(gasUsed),
     writeResult() {
       const { output } = context
-      const place = placeText(context.place)
+      const location = locationText(context.location)
       const write = (frame: Frame, address: readonly number[]) => {
         output.write(
           (address.length === 0 ? '[' : ',') +
-            traceText(frame, { address, place, convertsErrors: convertParityErrors }),
+            traceText(frame, { address, location, convertsErrors: convertParityErrors }),
         )
         for (const [index, call] of frame.calls.entries()) write(call, [...address, index])
       }
@@ -41,40 +40,43 @@ export function flatCallTracer(config: unknown, context: TraceContext): Tracer {
   }
 }
 
-/** Members of every trace, split where the trace's own go by name. */
-type PlaceText = { readonly block: string; readonly transaction: string }
+/**
+ * Members that all traces share, split because other members come between them in the order of
+ * names.
+ */
+type LocationText = { readonly block: string; readonly transaction: string }
 
-const placeText = (place: TracePlace | undefined): PlaceText =>
-  place === undefined
+const locationText = (location: TraceLocation | undefined): LocationText =>
+  location === undefined
     ? {
         block: '"blockHash":null,"blockNumber":0',
         transaction: '"transactionHash":null,"transactionPosition":0',
       }
     : {
-        block: `"blockHash":${hexText(place.blockHash)},"blockNumber":${place.blockNumber}`,
-        transaction: `"transactionHash":${hexText(place.transactionHash)},"transactionPosition":${place.transactionIndex}`,
+        block: `"blockHash":${hexText(location.blockHash)},"blockNumber":${location.blockNumber}`,
+        transaction: `"transactionHash":${hexText(location.transactionHash)},"transactionPosition":${location.transactionIndex}`,
       }
 
 function traceText(
   frame: Frame,
   options: {
     readonly address: readonly number[]
-    readonly place: PlaceText
+    readonly location: LocationText
     readonly convertsErrors: boolean
   },
 ): string {
-  const { address, place, convertsErrors } = options
+  const { address, location, convertsErrors } = options
   const { error } = frame
   const { action, result, type } = partsOf(frame)
-  // What a revert gave back is useful; every other failure has no result.
+  // Only a revert has a result among failures, because its output is useful.
   const hasResult = result !== '' && (error === undefined || error === 'execution reverted')
   return (
-    `{"action":{${action}},${place.block}` +
+    `{"action":{${action}},${location.block}` +
     (error === undefined
       ? ''
       : `,"error":${stringText(convertsErrors ? parityError(error) : error)}`) +
     (hasResult ? `,"result":{${result}}` : '') +
-    `,"subtraces":${frame.calls.length},"traceAddress":[${address.join(',')}],${place.transaction},"type":"${type}"}`
+    `,"subtraces":${frame.calls.length},"traceAddress":[${address.join(',')}],${location.transaction},"type":"${type}"}`
   )
 }
 

@@ -1,4 +1,4 @@
-/** The tree of call frames that callTracer and flatCallTracer are made of. */
+/** The tree of call frames that callTracer and flatCallTracer share. */
 import type { TraceSink } from '../evm/engine.ts'
 import { revertReason } from '../evm/revert-reason.ts'
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
@@ -6,10 +6,10 @@ import type { Log } from '../primitives/receipt.ts'
 import { type TraceBudget, TracerError, type TraceScene } from './types.ts'
 
 export type Frame = {
-  /** The opcode that made it. */
+  /** The opcode that made the frame. */
   readonly kind: string
   readonly from: Bytes
-  /** undefined: a creation that failed. */
+  /** undefined for a failed creation. */
   to: Bytes | undefined
   readonly value: bigint
   readonly gas: bigint
@@ -22,27 +22,27 @@ export type Frame = {
   logs: PacketLog[]
 }
 export type PacketLog = Log & {
-  /** In the block. */
+  /** Index of the log in the block. */
   readonly index: number
-  /** Calls of the frame before it. */
+  /** Number of the frame's calls before the log. */
   readonly position: number
 }
 
 export type FrameOptions = {
-  /** Frames below the first are not kept. */
+  /** Drops frames below the first. */
   readonly onlyTop: boolean
   readonly withLogs: boolean
   readonly firstLog: number
   readonly budget: TraceBudget
-  /** Says of a frame that has ended whether its caller keeps it; all of them by default. */
-  readonly isKept?: (frame: Frame) => boolean
+  /** Decides whether the caller retains an ended frame; all are retained by default. */
+  readonly isIncluded?: (frame: Frame) => boolean
 }
 
 export class Frames {
   readonly sink: TraceSink
   readonly #options: FrameOptions
   readonly #open: Frame[] = []
-  /** Logs that stand, at the begin of each open frame and now. */
+  /** Number of logs that have not been reverted, at the start of each open frame and now. */
   readonly #logsAt: number[] = []
   #logs: number
   #depth = 0
@@ -69,7 +69,7 @@ export class Frames {
     if (this.#options.withLogs) dropFailedLogs(this.#top, false)
   }
 
-  /** @throws {TracerError} when the transaction did not end */
+  /** @throws {TracerError} if the transaction did not end */
   get top(): Frame {
     if (this.#top === undefined || this.#open.length > 0)
       throw new TracerError('incorrect number of top-level calls')
@@ -116,7 +116,7 @@ export class Frames {
     setOutcome(frame, error, output)
     const caller = this.#open.at(-1)
     if (caller === undefined) this.#top = frame
-    else if (this.#options.isKept?.(frame) ?? true) caller.calls.push(frame)
+    else if (this.#options.isIncluded?.(frame) ?? true) caller.calls.push(frame)
   }
 
   #log({ address, topics, data }: Log): void {
@@ -127,7 +127,10 @@ export class Frames {
     frame.logs.push({ address, topics, data, index, position: frame.calls.length })
   }
 
-  /** A deposit that failed before its message ran: a frame like that of a call refused for its balance. */
+  /**
+   * Makes the frame of a deposit that failed before its message ran. It resembles a call refused
+   * for its balance.
+   */
   #unbegun(): Frame {
     const scene = this.#scene
     if (scene === undefined) throw new TracerError('incorrect number of top-level calls')
@@ -149,7 +152,7 @@ export class Frames {
   }
 }
 
-/** About what a frame takes as text without its data. */
+/** Approximate bytes of a frame as text, without its data. */
 const FRAME_BYTES = 300
 
 function setOutcome(frame: Frame, error: string | undefined, output: Bytes): void {
@@ -164,7 +167,7 @@ function setOutcome(frame: Frame, error: string | undefined, output: Bytes): voi
   frame.revertReason = revertReason(output)
 }
 
-/** What fails leaves no logs, nor does what it called. */
+/** Removes the logs of failed frames and of all frames below them. */
 function dropFailedLogs(frame: Frame, isFailed: boolean): void {
   const failed = isFailed || frame.error !== undefined
   if (failed) frame.logs = []

@@ -1,4 +1,4 @@
-/** muxTracer: several tracers over one run, each with its result under its name. */
+/** muxTracer: several tracers in one run, each with its result under its name. */
 import type { TraceSink } from '../evm/engine.ts'
 import { stringText } from './json.ts'
 import type { TraceContext, Tracer } from './types.ts'
@@ -33,7 +33,7 @@ export function muxTracer(
   }
 }
 
-/** The hook that tells all who have it; none when nobody has. */
+/** Makes a hook that calls all tracers' hooks; none if no tracer has the hook. */
 function fanOut(tracers: readonly Tracer[], name: Exclude<keyof TraceSink, 'stepText'>): TraceSink {
   const hooks = tracers.flatMap(({ sink }) => {
     const hook = sink[name]

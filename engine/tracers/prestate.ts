@@ -1,4 +1,7 @@
-/** prestateTracer: what the run touched, as it was before; in diff mode what it changed, before and after. */
+/**
+ * prestateTracer: the touched state before the run; in diff mode the changed state before and
+ * after.
+ */
 import type { Touch } from '../evm/engine.ts'
 import { OPCODES } from '../evm/opcodes.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -6,8 +9,7 @@ import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { createAddress } from '../primitives/transaction-codec.ts'
 import { equalBytes, ZERO_32 } from '../primitives/words.ts'
-import { switches } from './config.ts'
-import { hexText, quantityText } from './json.ts'
+import { hexText, quantityText, switches } from './json.ts'
 import {
   type TraceBudget,
   type TraceContext,
@@ -24,11 +26,11 @@ type Account = {
   readonly code: Bytes
   readonly codeHash: Bytes
   readonly isEmpty: boolean
-  /** By key in hex. */
+  /** Values by key in hex. */
   readonly storage: Map<string, Bytes>
 }
-/** What a shown account has; a member that is undefined is not shown. */
-type Shown = {
+/** Members of an account in the output; an undefined member is left out. */
+type IncludedState = {
   readonly balance?: bigint | undefined
   readonly nonce?: bigint | undefined
   readonly code?: Bytes | undefined
@@ -61,7 +63,7 @@ class Prestate implements Tracer {
     this.#config = config
     this.#budget = budget
     this.#output = output
-    this.sink = { touch: (touch) => this.#note(touch) }
+    this.sink = { touch: (touch) => this.#record(touch) }
   }
 
   start(scene: TraceScene): void {
@@ -81,8 +83,10 @@ class Prestate implements Tracer {
       this.#result = this.#diffTexts()
       return
     }
-    const shown = [...this.#touched].filter(([, { isEmpty }]) => includeEmpty || !isEmpty)
-    this.#result = accountTexts(shown.map(([name, account]) => [name, this.#shown(account)]))
+    const included = [...this.#touched].filter(([, { isEmpty }]) => includeEmpty || !isEmpty)
+    this.#result = accountTexts(
+      included.map(([name, account]) => [name, this.#includedState(account)]),
+    )
   }
 
   writeResult(): void {
@@ -94,7 +98,7 @@ class Prestate implements Tracer {
     return this.#scene!.state
   }
 
-  #note({ op, address, target, key, isFailed }: Touch): void {
+  #record({ op, address, target, key, isFailed }: Touch): void {
     this.#budget.step()
     if (isFailed) return
     if (key !== undefined) this.#touchSlot(address, key)
@@ -106,7 +110,7 @@ class Prestate implements Tracer {
     else if (name === 'SELFDESTRUCT') this.#destroy(bytesToHex(address))
   }
 
-  /** Since EIP-6780 only what was created in the same transaction goes. */
+  /** Since EIP-6780 only contracts created in the same transaction are destroyed. */
   #destroy(name: string): void {
     if (!this.#scene!.rules.keepsDestroyed || this.#created.has(name)) this.#deleted.add(name)
   }
@@ -140,7 +144,7 @@ class Prestate implements Tracer {
     this.#budget.spend(SLOT_BYTES)
   }
 
-  #shown({ balance, nonce, code, codeHash, storage }: Account): Shown {
+  #includedState({ balance, nonce, code, codeHash, storage }: Account): IncludedState {
     return {
       balance,
       nonce: nonce === 0n ? undefined : nonce,
@@ -151,27 +155,27 @@ class Prestate implements Tracer {
   }
 
   #diffTexts(): readonly string[] {
-    const pre: [string, Shown][] = []
-    const post: [string, Shown][] = []
+    const pre: [string, IncludedState][] = []
+    const post: [string, IncludedState][] = []
     for (const [name, account] of this.#touched) {
       if (this.#deleted.has(name)) {
-        if (!account.isEmpty) pre.push([name, this.#shown(account)])
+        if (!account.isEmpty) pre.push([name, this.#includedState(account)])
         continue
       }
       const changes = this.#changesOf(name, account)
       if (changes === undefined) continue
       post.push([name, changes.post])
       if (!account.isEmpty)
-        pre.push([name, { ...this.#shown(account), storage: changes.storageBefore }])
+        pre.push([name, { ...this.#includedState(account), storage: changes.storageBefore }])
     }
     return ['{"post":', ...accountTexts(post), ',"pre":', ...accountTexts(pre), '}']
   }
 
-  /** undefined: nothing changed. */
+  /** @returns undefined if nothing changed */
   #changesOf(
     name: string,
     before: Account,
-  ): { post: Shown; storageBefore: Map<string, Bytes> } | undefined {
+  ): { post: IncludedState; storageBefore: Map<string, Bytes> } | undefined {
     const address = hexToBytes(name)
     const { balance, nonce, codeHash } = this.#state.account(address)
     const code = this.#state.code(address)
@@ -186,7 +190,7 @@ class Prestate implements Tracer {
       if (!equalBytes(now, ZERO_32)) storage.set(key, now.slice())
     }
     const isHashChanged = !equalBytes(codeHash, before.codeHash)
-    const post: Shown = {
+    const post: IncludedState = {
       balance: balance === before.balance ? undefined : balance,
       nonce: nonce === before.nonce || nonce === 0n ? undefined : nonce,
       code: this.#config.disableCode || equalBytes(code, before.code) ? undefined : code.slice(),
@@ -202,11 +206,11 @@ class Prestate implements Tracer {
 const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
 const CREATIONS: ReadonlySet<string> = new Set(['CREATE', 'CREATE2'])
 const CALLS: ReadonlySet<string> = new Set(['CALL', 'CALLCODE', 'DELEGATECALL', 'STATICCALL'])
-/** About what they take as text. */
+/** Approximate bytes of an account and of a slot as text. */
 const ACCOUNT_BYTES = 250
 const SLOT_BYTES = 140
 
-function accountTexts(accounts: readonly (readonly [string, Shown])[]): readonly string[] {
+function accountTexts(accounts: readonly (readonly [string, IncludedState])[]): readonly string[] {
   const sorted = [...accounts].sort(([a], [b]) => (a < b ? -1 : 1))
   const texts = sorted.map(
     ([name, account], index) => `${index === 0 ? '' : ','}"${name}":${accountText(account)}`,
@@ -214,7 +218,7 @@ function accountTexts(accounts: readonly (readonly [string, Shown])[]): readonly
   return ['{', ...texts, '}']
 }
 
-function accountText({ balance, code, codeHash, nonce, storage }: Shown): string {
+function accountText({ balance, code, codeHash, nonce, storage }: IncludedState): string {
   const members: string[] = []
   if (balance !== undefined) members.push(`"balance":${quantityText(balance)}`)
   if (code !== undefined) members.push(`"code":${hexText(code)}`)

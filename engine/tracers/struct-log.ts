@@ -1,4 +1,7 @@
-/** The struct logger: every step of the run, written as it happens, as debug_trace* shows it when no tracer is named. */
+/**
+ * The struct logger, which debug_trace* uses if no tracer is named. It writes every step during the
+ * run.
+ */
 import type { StepText, TraceStep } from '../evm/engine.ts'
 import { opcodeName } from '../evm/opcodes.ts'
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
@@ -12,11 +15,14 @@ export type StructLogOptions = {
   readonly disableStack: boolean
   readonly disableStorage: boolean
   readonly enableReturnData: boolean
-  /** Characters of steps after which no further one is kept; 0: none. */
+  /** Characters of steps after which further steps are dropped; 0 means no limit. */
   readonly limit: number
 }
 
-/** What is known only at the end stands behind the steps: members of an object have no order. */
+/**
+ * Gas, status and return value follow the steps, because they are known last. JSON members have no
+ * order.
+ */
 export function structLogger(options: StructLogOptions, context: TraceContext): Tracer {
   const { budget, output: to } = context
   const storage: SeenSlots = new Map()
@@ -28,11 +34,11 @@ export function structLogger(options: StructLogOptions, context: TraceContext): 
   let error: string | undefined
   let output: Bytes = NO_BYTES
 
-  /** Steps whose text the engine has written. */
+  /** Writes steps whose text the engine has made. */
   function write(text: Bytes, steps: number): void {
     budget.step(steps)
     if (count === 0) to.write(HEAD)
-    // Each begins with a comma.
+    // Each step starts with a comma, which the first step drops.
     to.writeBytes(count === 0 ? text.subarray(1) : text)
     count += steps
   }
@@ -79,10 +85,12 @@ const HEAD = '{"structLogs":['
 const SLOAD = 0x54
 const SSTORE = 0x55
 
-/** By contract, keys and values in hex. */
+/** Slots by contract; keys and values in hex. */
 type SeenSlots = Map<string, Map<string, string>>
 
-/** Of a step that reads or writes a slot, all that its contract has read or written so far. */
+/**
+ * For a step that reads or writes a slot, returns all slots that its contract has accessed so far.
+ */
 function touchedBy(
   step: TraceStep,
   seen: SeenSlots,
@@ -117,14 +125,14 @@ const stepTextOf = (
 
 function writeStep(
   to: TraceOutput,
-  shown: {
+  logged: {
     readonly step: TraceStep
     readonly options: StructLogOptions
     readonly storage: ReadonlyMap<string, string> | undefined
     readonly isFirst: boolean
   },
 ): void {
-  const { step, options, storage, isFirst } = shown
+  const { step, options, storage, isFirst } = logged
   const { pc, op, gas, cost, depth, error, refund } = step
   let text = `${isFirst ? '' : ','}{"pc":${pc},"op":"${opcodeName(op)}","gas":${gas},"gasCost":${cost},"depth":${depth + 1}`
   if (error !== undefined) text += `,"error":${stringText(error)}`
@@ -145,7 +153,7 @@ function writeReturnData(to: TraceOutput, data: Bytes): void {
   writeHex(to, data)
 }
 
-/** In words, some at a time. */
+/** Writes the memory in words, some at a time. */
 function writeMemory(to: TraceOutput, memory: Bytes): void {
   if (memory.length === 0) return
   to.write(',"memory":[')

@@ -1,73 +1,84 @@
-/** What a tracer is: an observer of one transaction or call that writes JSON (go-ethereum: eth/tracers). */
+/** A tracer observes one transaction or call and writes JSON (go-ethereum: eth/tracers). */
 import type { Rules } from '../chainspec/types.ts'
 import type { Session, TraceSink } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 
 export interface Observer {
   readonly sink: TraceSink
-  /** Before anything of the transaction is applied. */
+  /** Called before any part of the transaction is applied. */
   start?(scene: TraceScene): void
-  /** After all of it is: `gasUsed` as in its receipt. Not called when it could not be applied. */
+  /**
+   * Called after the whole transaction is applied, with the gas of its receipt. Not called if the
+   * transaction cannot be applied.
+   */
   end?(gasUsed: bigint): void
 }
 export interface Tracer extends Observer {
-  /** Writes its JSON to the output, as far as it has not written it before. @throws {TracerError} when there is nothing to show */
+  /**
+   * Writes the JSON that the tracer has not written during the run.
+   * @throws {TracerError} if there is no result
+   */
   writeResult(): void
 }
 
-/** Where the JSON of a request's traces goes, in ASCII. What does not fit is left out, and everything behind it, until it is taken back. */
+/**
+ * Receives the JSON of a request's traces, in ASCII. Text beyond the limit is dropped, with all
+ * text after it, until `cutTo`.
+ */
 export interface TraceOutput {
   /** Bytes written so far. */
   readonly length: number
-  /** Bytes that may be written. */
+  /** Maximum bytes. */
   limit: number
-  /** Something was left out. */
+  /** True if text was dropped. */
   readonly isFull: boolean
   write(text: string): void
-  /** ASCII. They may change afterwards. */
+  /** Writes ASCII bytes, which the caller may change afterwards. */
   writeBytes(text: Bytes): void
-  /** Takes back what was written behind this length. */
+  /** Removes text beyond this length. */
   cutTo(length: number): void
 }
 
-/** The state a tracer may look at, as it is at that moment. */
+/** The current state, as far as a tracer may read it. */
 export type TracedState = Pick<Session, 'account' | 'code' | 'slot'>
-/** What is about to run, and on what. */
+/** The transaction or call about to run, with its state and rules. */
 export type TraceScene = {
   readonly state: TracedState
   readonly rules: Rules
   readonly coinbase: Bytes
   readonly from: Bytes
-  /** undefined: creates a contract. */
+  /** undefined creates a contract. */
   readonly to: Bytes | undefined
   readonly value: bigint
   readonly input: Bytes
-  /** All of it, intrinsic gas included. */
+  /** The whole gas limit, including intrinsic gas. */
   readonly gasLimit: bigint
-  /** Who signed the authorizations of a set-code transaction (EIP-7702). */
+  /** Signers of the authorizations of a set-code transaction (EIP-7702). */
   readonly authorities: readonly Bytes[]
 }
 
-/** What is known before the transaction runs. */
+/** Values that are known before the transaction runs. */
 export type TraceContext = {
-  /** undefined: a call, which is in no block. */
-  readonly place: TracePlace | undefined
-  /** Logs of the block before this transaction. */
+  /** undefined for a call, which is in no block. */
+  readonly location: TraceLocation | undefined
+  /** Number of the block's logs before this transaction. */
   readonly firstLog: number
-  /** Precompiled contracts, addresses in lower-case hex. */
+  /** Addresses of precompiled contracts in lower-case hex. */
   readonly precompiles: ReadonlySet<string>
   readonly budget: TraceBudget
-  /** Shared with the traces before and after it: one that is written as the run goes on has it alone. */
+  /**
+   * Shared with the traces before and after; a trace that is written during the run uses it alone.
+   */
   readonly output: TraceOutput
 }
-export type TracePlace = {
+export type TraceLocation = {
   readonly blockHash: Bytes
   readonly blockNumber: bigint
   readonly transactionHash: Bytes
   readonly transactionIndex: number
 }
 
-/** How much one request may collect and look at, over all its transactions. */
+/** Limits of one request over all its transactions. */
 export class TraceBudget {
   readonly #output: TraceOutput
   readonly #bytes: number
@@ -80,15 +91,15 @@ export class TraceBudget {
     this.#bytes = limits.bytes
     this.#steps = limits.steps
   }
-  /** Bytes that are kept until the trace is written. */
+  /** Counts bytes that are buffered until the trace is written. */
   spend(bytes: number): void {
     this.#spentBytes += bytes
   }
-  /** A step, a touch or a frame: whatever the tracer was told. */
+  /** Counts events that a tracer received: a step, a touch or a frame. */
   step(count = 1): void {
     this.#spentSteps += count
   }
-  /** Why the run is to be ended; undefined: it may go on. */
+  /** Reason to end the run; undefined while the budget suffices. */
   get excess(): string | undefined {
     if (this.#spentSteps > this.#steps) return `trace of more than ${this.#steps} steps`
     if (this.#spentBytes <= this.#bytes && !this.#output.isFull) return undefined
@@ -96,7 +107,7 @@ export class TraceBudget {
   }
 }
 
-/** A request for a trace that cannot be met; `isConfig`: it was a wrong one. */
+/** A trace request failed; `isConfig` is true for an invalid configuration. */
 export class TracerError extends Error {
   override name = 'TracerError'
   readonly isConfig: boolean

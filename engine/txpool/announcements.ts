@@ -1,4 +1,4 @@
-/** Who hears of transactions that have become executable. */
+/** Notifies listeners of transactions that have become executable. */
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import { executable, type Sender } from './sender.ts'
 import type { Entry, PendingListener, Submitted, Unlisted, Unproven } from './types.ts'
@@ -6,15 +6,15 @@ import type { Entry, PendingListener, Submitted, Unlisted, Unproven } from './ty
 type Outcome = Submitted | Unlisted | Unproven
 
 export type Announcements = {
-  /** Returns the way to stop. */
+  /** Adds a listener and returns the function that removes the listener. */
   listen(listener: PendingListener): () => void
-  /** Tells of the sender's executable ones, of each once. */
-  tell(sender: Sender): void
+  announce(sender: Sender): void
   /**
-   * Tells of one that never waits here, once: a flashblock with it came before it did, so that its nonce is used.
-   * @param kept what the txpool has of it
+   * Notifies listeners once of a transaction that never waits here, because a flashblock with it
+   * came first.
+   * @param retained entry that the txpool has for the transaction
    */
-  tellLate(transaction: SignedTransaction, kept: Entry | undefined, outcome: Outcome): void
+  announceLate(transaction: SignedTransaction, retained: Entry | undefined, outcome: Outcome): void
 }
 
 export function createAnnouncements(onNews: () => void): Announcements {
@@ -24,12 +24,12 @@ export function createAnnouncements(onNews: () => void): Announcements {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    tellLate(transaction, kept, outcome) {
-      if (!isUsed(outcome) || kept?.isUntold === false) return
-      if (kept !== undefined) kept.isUntold = false
+    announceLate(transaction, retained, outcome) {
+      if (!isUsed(outcome) || retained?.awaitsLateAnnouncement === false) return
+      if (retained !== undefined) retained.awaitsLateAnnouncement = false
       for (const listener of listeners) listener(transaction.hash, transaction)
     },
-    tell(sender) {
+    announce(sender) {
       for (const entry of executable(sender)) {
         if (entry.isAnnounced) continue
         entry.isAnnounced = true

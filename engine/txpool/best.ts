@@ -1,21 +1,28 @@
-/** Chooses transactions for a flashblock: nonce order within a sender, best tip first across senders, oldest first among equals. */
+/**
+ * Chooses transactions for a flashblock: nonce order within a sender, best tip first across
+ * senders, oldest first among equals.
+ */
 import { nextWaiting, type Sender } from './sender.ts'
 import { type Entry, effectiveTip, type Wanted } from './types.ts'
 
 export type Chosen = {
-  /** In the order they should be executed. */
+  /** In order of execution. */
   readonly entries: readonly Entry[]
-  /** Others pay enough, and did not fit the gas or the count. */
+  /** Whether further transactions pay enough but do not fit the gas or the count. */
   readonly hasMore: boolean
-  /** The best of those whose gas limit is above `gas` and fits the block: its gas is left for it. */
+  /**
+   * The best transaction whose gas limit is above `gas` but fits the block. The block reserves gas
+   * for it.
+   */
   readonly reserved: Entry | undefined
 }
 
 /**
- * Chooses by tip within the gas and the count. A transaction that does not fit the gas of this flashblock waits for a later one; the
- * best-paying of them has its gas reserved in the block, so that only transactions which pay more can use it up.
- * @param refresh called with each sender before its first entry is taken; true says that
- * its nonce had moved and that it must be looked at again
+ * Chooses by tip within the gas and the count.
+ * A transaction that does not fit this flashblock's gas waits. The best-paying one has its gas
+ * reserved in the block, so that only better-paying ones can use the gas up.
+ * @param refresh called before a sender's first entry is taken; true means that the nonce has moved
+ * and the sender is checked again
  */
 export function chooseBest(
   senders: Iterable<Sender>,
@@ -46,7 +53,7 @@ export function chooseBest(
         continue
       }
     }
-    // Later nonces of this sender must wait with it.
+    // Later nonces of this sender have to wait as well.
     const { gasLimit } = entry.transaction
     if (gasLimit > gas) {
       isFull = true
@@ -71,7 +78,7 @@ type Candidate = { readonly sender: Sender; readonly entry: Entry; readonly tip:
 const isBefore = (a: Candidate, b: Candidate) =>
   a.tip === b.tip ? a.entry.arrival < b.entry.arrival : a.tip > b.tip
 
-/** A binary heap in an array: the best is first. */
+/** Adds an item to a binary heap in an array, whose first item is the best. */
 function push(heap: Candidate[], item: Candidate): void {
   let at = heap.length
   heap.push(item)

@@ -1,4 +1,7 @@
-/** What the txpool asks of blob transactions beyond what it asks of all, in geth's words; their proofs are not checked here. */
+/**
+ * Additional rules of the txpool for blob transactions, with geth's texts. Proofs are not checked
+ * here.
+ */
 import type { Rules } from '../chainspec/types.ts'
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import { type BlobSidecar, CELLS_PER_BLOB, versionedHash } from '../primitives/blob-sidecar.ts'
@@ -7,7 +10,7 @@ import type { BlobTransaction } from '../primitives/transaction.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { bumpedFee } from './limits.ts'
 
-/** Fee cap, counts, versioned hashes, and the sidecar's form at this fork. */
+/** Checks fee cap, counts, versioned hashes, and the sidecar's form at this fork. */
 export function checkSidecar(
   transaction: BlobTransaction,
   sidecar: BlobSidecar | undefined,
@@ -25,7 +28,7 @@ export function checkSidecar(
   return checkHashes(hashes, sidecar.commitments) ?? checkSidecarForm(sidecar, rules)
 }
 
-/** Every fee field must rise by `bumpPercent`, and at all. */
+/** Checks that every fee field rises, and by at least `bumpPercent`. */
 export function checkBlobReplacement(
   old: BlobTransaction,
   now: BlobTransaction,

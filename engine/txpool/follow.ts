@@ -1,6 +1,9 @@
-/** Keeps a txpool in step with the views: what each publish included, and what a flush or reorg took back. */
-import { blockHere } from '../chain/here.ts'
+/**
+ * Updates a txpool from views: transactions that a publish included, and those that a flush or
+ * reorg took back.
+ */
 import type { Block, ChainView } from '../chain/types.ts'
+import { blockIfStored } from '../chain/view-reads.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { isSigned, type SignedTransaction } from '../primitives/transaction.ts'
@@ -11,7 +14,11 @@ import { MissingError, type MissingKey } from '../state/reader.ts'
 import type { Txpool } from './txpool.ts'
 import type { NonceOf, TxpoolHead } from './types.ts'
 
-/** Brings the txpool to a view of the flashblocks endpoint; called after each publish, publishes may be left out. @throws {ViewError} */
+/**
+ * Updates the txpool to a view of the flashblocks endpoint. Called after each publish; skipped
+ * publishes do no harm.
+ * @throws {ViewError} when the view is gone
+ */
 export type TxpoolFollower = { update(view: ChainView): void }
 
 export function followViews(txpool: Txpool): TxpoolFollower {
@@ -28,7 +35,7 @@ export function followViews(txpool: Txpool): TxpoolFollower {
           })
       } else {
         txpool.rewind({ blockOf: (hash) => numberOf(view, hash), nonceOf })
-        const oldest = pending.number - BigInt(txpool.limits.keepBlocks)
+        const oldest = pending.number - BigInt(txpool.limits.retentionBlocks)
         for (let number = oldest; number <= pending.number; number++)
           includeBlock(txpool, view, { number, from: 0 })
       }
@@ -50,7 +57,10 @@ export function followViews(txpool: Txpool): TxpoolFollower {
   }
 }
 
-/** How many came back; and of those that could not be looked at what is missing. They stay in the journal. */
+/**
+ * Result of a restore: the number of restored transactions, and those whose state is missing. The
+ * latter stay in the journal.
+ */
 export type Restored = {
   readonly restored: number
   readonly waiting: readonly Bytes[]
@@ -58,8 +68,10 @@ export type Restored = {
 }
 
 /**
- * Puts journalled transactions back at the start. Those in a block that could still be lost are kept as included, those in an older one
- * and those that no longer fit are left out. @throws {ViewError}
+ * Restores journalled transactions at the start.
+ * A transaction in a block that could still be lost is retained as included. One in an older block,
+ * or one that no longer fits, is dropped.
+ * @throws {ViewError} when the view is gone
  */
 export function restoreTxpool(
   txpool: Txpool,
@@ -71,15 +83,18 @@ export function restoreTxpool(
   const missing: MissingKey[] = []
   const raws = [...journalled]
   const hashes = raws.map((raw) => keccak256(raw))
-  const oldest = Number(at.view.canonical.number) - txpool.limits.keepBlocks
-  // Thousands after a busy hour, nearly all of them in older blocks.
-  const numbers = at.view.foldedNumbers(hashes)
+  const oldest = Number(at.view.canonical.number) - txpool.limits.retentionBlocks
+  /*
+   * The lookup covers all hashes at once: there are thousands after a busy hour, nearly all in
+   * older blocks.
+   */
+  const numbers = at.view.persistedNumbers(hashes)
   for (const [index, raw] of raws.entries()) {
     if ((numbers[index] ?? oldest) < oldest) continue
-    const place = at.view.findTransaction(hashes[index]!)
-    const included = place?.block.transaction(place.index)
-    if (place !== undefined && included !== undefined && isSigned(included))
-      txpool.include(copyOf(included), Number(place.block.number))
+    const location = at.view.findTransaction(hashes[index]!)
+    const included = location?.block.transaction(location.index)
+    if (location !== undefined && included !== undefined && isSigned(included))
+      txpool.include(copyOf(included), Number(location.block.number))
     else
       try {
         if (txpool.restore(raw, at.head)) restored++
@@ -93,7 +108,6 @@ export function restoreTxpool(
   return { restored, waiting, missing }
 }
 
-/** Nonces in the pending state of a view. */
 export function noncesOf(view: ChainView, pending: Block): NonceOf {
   const state = view.state(pending)
   return (address, known) => orMissing(() => readAccount(state, address)?.nonce ?? 0n, known)
@@ -108,26 +122,32 @@ function orMissing<T>(read: () => T, otherwise: T): T {
   }
 }
 
-/** @throws {Error} when the view has no pending block: every record has one. */
+/** @throws {Error} when the view has no pending block, although every snapshot has one */
 export function pendingBlock(view: ChainView): Block {
   const pending = view.block({ tag: 'pending' })
-  if (pending === undefined) throw new Error(`record ${view.record} has no pending block`)
+  if (pending === undefined) throw new Error(`snapshot ${view.snapshot} has no pending block`)
   return pending
 }
 
-/** The pending block as it was at the last update. */
+/** The pending block as of the last update. */
 type Seen = {
   readonly number: bigint
   readonly parentHash: Bytes
   readonly hashes: readonly Bytes[]
-  /** Of the blocks between canonical and it: without a trie one may come again with another content and the same hash. */
+  /**
+   * Blocks between the canonical head and the pending block. Without a trie, a block's content can
+   * change under the same hash.
+   */
   readonly below: readonly End[]
 }
 type End = { readonly number: bigint; readonly count: number; readonly last: Bytes | undefined }
 
-/** Whether the view's chain begins with what was seen: same parent, and the same transactions first. */
+/**
+ * Returns whether the view's chain continues the seen one: same parent, and the same first
+ * transactions.
+ */
 function isExtended(last: Seen, view: ChainView): boolean {
-  const block = blockHere(view, last.number)
+  const block = blockIfStored(view, last.number)
   if (block === undefined || !equalBytes(block.header.parentHash, last.parentHash)) return false
   if (!last.below.every((end) => isSame(end, endOf(view, end.number)))) return false
   const hashes = block.transactionHashes()
@@ -143,7 +163,7 @@ function endsBelow(view: ChainView, number: bigint): readonly End[] {
   return ends
 }
 function endOf(view: ChainView, number: bigint): End | undefined {
-  const block = blockHere(view, number)
+  const block = blockIfStored(view, number)
   if (block === undefined) return undefined
   const count = block.transactionCount
   return { number, count, last: block.transactionHash(count - 1)?.slice() }
@@ -159,15 +179,15 @@ function includeBlock(
   at: { readonly number: bigint; readonly from: number },
 ): void {
   if (at.number < view.earliest) return
-  const block = blockHere(view, at.number)
+  const block = blockIfStored(view, at.number)
   if (block === undefined) return
   const hashes = block.transactionHashes()
   for (let index = at.from; index < block.transactionCount; index++) {
-    // What the txpool has is not decoded again.
-    const known = txpool.kept(hashes[index]!)
+    // A transaction that the txpool has is not decoded again.
+    const known = txpool.retained(hashes[index]!)
     const transaction = known ?? block.transaction(index)!
     if (!isSigned(transaction)) continue
-    // What the txpool keeps must outlive the view's lease.
+    // The copy is needed, because the txpool outlives the view's lease.
     txpool.include(known ?? copyOf(transaction), Number(at.number))
   }
 }

@@ -1,4 +1,4 @@
-/** The pending head of a view as the txpool's validation reads it. */
+/** The pending head of a view, for the txpool's validation. */
 import type { ChainView } from '../chain/types.ts'
 import { L1_BLOCK } from '../chainspec/l1-attributes.ts'
 import {
@@ -21,7 +21,7 @@ import type { StateReader } from '../state/reader.ts'
 import { pendingBlock } from './follow.ts'
 import type { TxpoolHead } from './types.ts'
 
-/** Valid as long as the view's lease. */
+/** Opens the pending head; valid as long as the view's lease. */
 export function headOf(view: ChainView, chain: ChainSpec): TxpoolHead {
   const block = pendingBlock(view)
   const { header } = block
@@ -48,7 +48,7 @@ export function headOf(view: ChainView, chain: ChainSpec): TxpoolHead {
         daFootprint: daFootprint(data, parameters, rules),
       }
     },
-    leastGas(transaction, digest) {
+    minGas(transaction, digest) {
       const counts = digest?.intrinsic ?? intrinsicCounts(intrinsicInput(transaction))
       const { gas, floor } = gasOfCounts(counts, rules)
       return { intrinsic: gas, floor }
@@ -60,7 +60,7 @@ export function headOf(view: ChainView, chain: ChainSpec): TxpoolHead {
 
 const NO_ROLLUP = { fee: 0n, daFootprint: 0n }
 
-/** As the contract holds them after the pending block's attributes. */
+/** Reads the parameters as the contract has them after the pending block's attributes. */
 function readParameters(state: StateReader, rules: Rules): L1FeeParameters {
   return l1FeeParameters(rules, (slot) =>
     readSlot(state, L1_BLOCK_ADDRESS, bigintToBytes(BigInt(slot), 32)),

@@ -1,20 +1,34 @@
-/** Writes accepted transactions down, and the whole list anew when most of what was written is final. */
+/**
+ * Writes accepted transactions to the journal, and rewrites the journal when most of its entries
+ * are final.
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
 import { JournalError } from '../storage/directory/journal.ts'
 import type { TxpoolJournal } from './types.ts'
 
 export type JournalWriter = {
-  /** @throws {JournalError} when it cannot be written: the transaction is not accepted then. */
+  /**
+   * Appends a transaction.
+   * @throws {JournalError} when the write fails; the transaction is then not accepted
+   */
   append(raw: Bytes): void
-  /** It was found in the journal at the start. */
-  noteFound(): void
-  /** @param kept what was found and nothing is known of yet: it stays in whatever is written anew, until other ones are given */
-  rewrite(kept?: readonly Bytes[]): void
+  /** Counts an entry that was found in the journal at the start. */
+  countFound(): void
+  /**
+   * Rewrites the journal.
+   * @param retained entries that were found but could not be restored; later rewrites include them
+   * until they are replaced
+   */
+  rewrite(retained?: readonly Bytes[]): void
   rewriteWhenDue(): void
 }
 
-/** `live`: everything that could still be lost. `slack`: entries beyond twice the live ones before the journal is written anew. */
+/**
+ * Opens the writer.
+ * @param live returns all transactions that could still be lost
+ * @param slack number of entries beyond twice the live ones before a rewrite
+ */
 export function createJournalWriter(
   journal: TxpoolJournal,
   live: () => readonly SignedTransaction[],
@@ -22,12 +36,12 @@ export function createJournalWriter(
 ): JournalWriter {
   let entries = 0
   let unknown: readonly Bytes[] = []
-  const rewrite = (kept = unknown) => {
-    unknown = kept
-    // By nonce, so that none of a sender's waits behind a missing one while they are put back.
+  const rewrite = (retained = unknown) => {
+    unknown = retained
+    // The order is by nonce, so that no transaction waits behind a missing nonce during a restore.
     const all = [...live()].sort((a, b) => (a.nonce < b.nonce ? -1 : a.nonce > b.nonce ? 1 : 0))
-    journal.rewrite([...all.map(({ raw }) => raw), ...kept])
-    entries = all.length + kept.length
+    journal.rewrite([...all.map(({ raw }) => raw), ...retained])
+    entries = all.length + retained.length
   }
   return {
     append(raw) {
@@ -40,14 +54,14 @@ export function createJournalWriter(
       }
       entries++
     },
-    noteFound: () => void entries++,
+    countFound: () => void entries++,
     rewrite,
     rewriteWhenDue() {
       if (entries <= slack || entries <= 2 * (live().length + unknown.length) + slack) return
       try {
         rewrite()
       } catch (error) {
-        // It goes on as it is, longer than it need be; the next append says what the disk has.
+        // The journal stays longer than necessary. The next append reports the state of the disk.
         if (!(error instanceof JournalError)) throw error
       }
     },

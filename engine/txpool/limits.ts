@@ -1,48 +1,53 @@
-/** Every bound of the txpool in one place. */
+/** All limits of the txpool. */
 
 export type TxpoolLimits = {
-  /** Bytes of one raw transaction; of a blob transaction without its sidecar. */
+  /** Bytes of one raw transaction; for a blob transaction, without the sidecar. */
   readonly transactionBytes: number
-  /** Bytes of an envelope that the txpool hashes and walks itself: the digest of a longer one comes with it. */
+  /**
+   * Bytes of an envelope that the txpool itself hashes and reads. A longer one comes with its
+   * digest.
+   */
   readonly ownDigestBytes: number
   /** Bytes of a blob transaction with its sidecar. */
   readonly blobTransactionBytes: number
   /** Transactions of one sender that are not in a block yet. */
   readonly perSender: number
-  /** The same of one whose transactions carry blobs. */
+  /** Transactions not in a block yet, of one sender of blob transactions. */
   readonly blobsPerSender: number
-  /** Of those, how many may wait behind a missing nonce. */
+  /** Transactions of one sender that may wait behind a missing nonce. */
   readonly queuedPerSender: number
   /** Transactions of all senders that are not in a block yet. */
   readonly total: number
-  /** Raw bytes of the same. */
+  /** Raw bytes of all transactions that are not in a block yet. */
   readonly totalBytes: number
-  /** Least rise of both fee fields that replaces a transaction of the same nonce, in percent. */
+  /** Minimum rise of both fee fields for a replacement, in percent. */
   readonly priceBumpPercent: number
-  /** The same of all three fee fields of a blob transaction. */
+  /** Minimum rise of all three fee fields for a replacement of a blob transaction, in percent. */
   readonly blobPriceBumpPercent: number
-  /** Largest gas limit × fee cap in wei; 0n: no cap. */
+  /** Maximum gas limit × fee cap in wei; 0n: no cap. */
   readonly feeCap: bigint
-  /** Least priority fee in wei. */
   readonly minimumTip: bigint
-  /** Milliseconds in the txpool without being included. */
+  /** Milliseconds in the txpool without a block. */
   readonly expiryMs: number
-  /** Milliseconds after which a transaction that was handed out is taken for lost. */
-  readonly handedMs: number
-  /** Senders that each canonical block looks at for a nonce that has risen without a transaction of theirs. */
+  /** Milliseconds after which a selected transaction counts as lost. */
+  readonly selectedMs: number
+  /** Senders that are checked, with each canonical block, for a nonce that others have raised. */
   readonly gapSenders: number
-  /** Transactions whose refusal by the sequencer is remembered, and for how many milliseconds. */
+  /** Number of remembered refusals by the sequencer, and their lifetime in milliseconds. */
   readonly refused: number
   readonly refusedMs: number
-  /** Transactions that left without a block, of which is remembered why. */
+  /** Number of remembered departures without a block. */
   readonly departed: number
-  /** Transactions that a development chain has dropped and that do not come back with a block that is taken back. */
+  /**
+   * Number of remembered transactions that a development chain has dropped. They do not return with
+   * a block that is taken back.
+   */
   readonly unwanted: number
-  /** Blocks below the canonical head for which included transactions are kept, to come back after a reorg. */
-  readonly keepBlocks: number
-  /** Raw bytes of included transactions at or below the canonical head. */
+  /** Blocks below the canonical head whose transactions are retained, for a reorg. */
+  readonly retentionBlocks: number
+  /** Raw bytes of retained transactions in blocks at or below the canonical head. */
   readonly includedBytes: number
-  /** Journal entries beyond the live ones before the journal is written anew. */
+  /** Journal entries beyond the live ones before a rewrite. */
   readonly journalSlack: number
 }
 
@@ -60,17 +65,20 @@ export const TXPOOL_LIMITS: TxpoolLimits = {
   feeCap: 10n ** 18n,
   minimumTip: 0n,
   expiryMs: 3 * 60 * 60 * 1000,
-  handedMs: 10_000,
+  selectedMs: 10_000,
   gapSenders: 1_000,
   refused: 1_000,
   refusedMs: 10 * 60_000,
   departed: 4_096,
   unwanted: 10_000,
-  keepBlocks: 16,
+  retentionBlocks: 16,
   includedBytes: 64 * 1024 * 1024,
   journalSlack: 10_000,
 }
 
-/** Lowest fee that replaces `fee`: rounded down, as go-ethereum does. It must be above `fee` as well. */
+/**
+ * Returns the lowest fee that replaces `fee`, rounded down as in go-ethereum. The new fee must also
+ * be above `fee`.
+ */
 export const bumpedFee = (fee: bigint, percent: number): bigint =>
   (fee * BigInt(100 + percent)) / 100n

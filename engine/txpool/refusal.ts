@@ -1,4 +1,4 @@
-/** Reasons for which the txpool takes no transaction, in geth's words where it has them: one place for their texts. */
+/** Reasons for which the txpool refuses a transaction, with geth's texts where geth has them. */
 import { invalid } from '../execution/transaction/invalid.ts'
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 
@@ -7,11 +7,10 @@ const rejected = (message: string): InvalidTransaction => ({ why: 'rejected', me
 
 export const refusal = {
   alreadyKnown: () => input('already known'),
-  /** The sequencer could not include it, or somebody took it out. */
+  /** The sequencer could not include the transaction, or somebody removed it. */
   dropped: (reason: string) => rejected(`transaction was dropped: ${reason}`),
   oversized: (size: number, limit: number) =>
     input(`oversized data: transaction size ${size}, limit ${limit}`),
-  /** The bytes are no transaction. */
   undecodable: (why: string) => input(why),
   type: () => input('transaction type not supported'),
   unprotected: () => input('only replay-protected (EIP-155) transactions allowed over RPC'),

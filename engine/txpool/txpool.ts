@@ -1,4 +1,4 @@
-/** The txpool: what was accepted and is not final yet. Holds no thread, no clock and no view of its own. */
+/** The txpool: accepted transactions that are not final yet. It has no thread, clock or view. */
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
@@ -6,15 +6,12 @@ import type { SignedTransaction } from '../primitives/transaction.ts'
 import { type Announcements, createAnnouncements } from './announcements.ts'
 import { chooseBest } from './best.ts'
 import { createDeparted, type Departure, LEFT, type Standing } from './departed.ts'
-import { candidate, hasShare, victims } from './eviction.ts'
-import { outdated } from './expiry.ts'
-import { createGapRound } from './gap-round.ts'
-import { createIncluded, type Included } from './included.ts'
+import { createRefusals, createUnwanted, type Refusals, type Unwanted } from './dropped.ts'
+import { createGapRound, createIncluded, createRetainedEntries } from './entries.ts'
+import { candidate, hasShare, outdated, victims } from './eviction.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
-import { createKept, type Kept } from './kept.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
 import { refusal } from './refusal.ts'
-import { createRefusals, type Refusals } from './refusals.ts'
 import { countsOf, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
 import {
   type Entry,
@@ -35,7 +32,6 @@ import {
   type Unproven,
   type Wanted,
 } from './types.ts'
-import { createUnwanted, type Unwanted } from './unwanted.ts'
 import {
   type Acceptance,
   checkFunds,
@@ -53,12 +49,12 @@ export class Txpool {
   readonly #journal: JournalWriter
   readonly #now: () => number
   readonly #onNews: () => void
-  readonly #kept: Kept
+  readonly #retained: ReturnType<typeof createRetainedEntries>
   readonly #refusals: Refusals
   readonly #departed: ReturnType<typeof createDeparted>
   /** Only senders with entries that are not in a block. */
   readonly #senders = new Map<string, Sender>()
-  readonly #included: Included
+  readonly #included: ReturnType<typeof createIncluded>
   readonly #watcher: TxpoolOptions['watcher']
   readonly #unwanted: Unwanted
   readonly #announcements: Announcements
@@ -73,9 +69,10 @@ export class Txpool {
     this.limits = { ...TXPOOL_LIMITS, ...options.limits }
     const { journal, watcher } = options
     this.#watcher = watcher
-    this.#kept = createKept(watcher)
+    this.#retained = createRetainedEntries(watcher)
     this.#included = createIncluded(watcher)
-    this.#journal = createJournalWriter(journal, this.#kept.transactions, this.limits.journalSlack)
+    const { transactions } = this.#retained
+    this.#journal = createJournalWriter(journal, transactions, this.limits.journalSlack)
     this.#now = options.now
     this.#refusals = createRefusals(this.limits, options.now)
     this.#departed = createDeparted(this.limits, options.onDeparted)
@@ -86,9 +83,9 @@ export class Txpool {
   }
 
   /**
-   * Validates against the pending head, journals, accepts; a refusal is a value. `raw`: an envelope, or the network form of a blob
-   * transaction. Blobs are accepted when they come back proven, a long envelope with its digest, a free call listed. The head is read for
-   * bytes that are a transaction and a new one. @throws whatever `readHead` throws
+   * Validates a transaction against the pending head, journals it and accepts it. Blobs need
+   * checked proofs, a long envelope its digest, a free call its listing.
+   * @param raw an envelope, or the network form of a blob transaction
    */
   submit(
     raw: Bytes,
@@ -101,8 +98,8 @@ export class Txpool {
     if (digest === undefined && envelope.length > this.limits.ownDigestBytes)
       return { undigested: envelope }
     const key = keyOf(digest?.hash ?? keccak256(envelope))
-    const known = this.#kept.get(key)
-    if (known !== undefined && known.place.status !== 'included')
+    const known = this.#retained.get(key)
+    if (known !== undefined && known.state.status !== 'included')
       return { error: refusal.alreadyKnown() }
     const reason = this.#refusals.reasonOf(key)
     if (reason !== undefined) return { error: refusal.dropped(reason) }
@@ -117,45 +114,48 @@ export class Txpool {
     }
     const result = readHead((head) => this.#accept(decoded.transaction, head, acceptance))
     this.#announce(decoded.transaction.from)
-    if (isTaken) this.#announcements.tellLate(decoded.transaction, this.#kept.get(key), result)
+    if (isTaken)
+      this.#announcements.announceLate(decoded.transaction, this.#retained.get(key), result)
     return result
   }
 
   /**
-   * Puts a journalled transaction back: nothing is written, and what pays for it may be in blocks that are not back yet. False: it does
-   * not fit any more. @throws {ViewError}
+   * Restores a journalled transaction; funds may be in blocks that are not back yet.
+   * @returns false when the transaction does not fit any more
    */
   restore(raw: Bytes, head: TxpoolHead): boolean {
-    if (this.#kept.get(keyOf(keccak256(raw))) !== undefined) return true
+    if (this.#retained.get(keyOf(keccak256(raw))) !== undefined) return true
     const decoded = decodeSubmitted(raw)
     if ('error' in decoded) return false
-    this.#journal.noteFound()
+    this.#journal.countFound()
     return !('error' in this.#accept(decoded.transaction, head, RESTORED))
   }
 
   get(hash: Bytes): SignedTransaction | undefined {
-    const entry = this.#kept.get(keyOf(hash))
-    return entry === undefined || entry.place.status === 'included' ? undefined : entry.transaction
+    const entry = this.#retained.get(keyOf(hash))
+    return entry === undefined || entry.state.status === 'included' ? undefined : entry.transaction
   }
 
-  /** What is kept of it: in the txpool, or in a block that is not final yet. */
-  kept(hash: Bytes): SignedTransaction | undefined {
-    return this.#kept.get(keyOf(hash))?.transaction
+  /** Returns a retained transaction, waiting or in a block that is not final yet. */
+  retained(hash: Bytes): SignedTransaction | undefined {
+    return this.#retained.get(keyOf(hash))?.transaction
   }
 
-  /** undefined: it is in a block, or nothing is known of it. */
+  /** undefined: the transaction is in a block, or unknown. */
   standingOf(hash: Bytes): Standing | undefined {
-    const entry = this.#kept.get(keyOf(hash))
+    const entry = this.#retained.get(keyOf(hash))
     if (entry === undefined) return this.#departed.of(keyOf(hash))
     const ms = this.#now() - entry.addedAtMs
-    return entry.place.status === 'included' ? undefined : { why: 'waits', ms }
+    return entry.state.status === 'included' ? undefined : { why: 'waits', ms }
   }
 
   isExpected(hash: Bytes): boolean {
-    return this.kept(hash) !== undefined
+    return this.retained(hash) !== undefined
   }
 
-  /** The nonce after the consecutive ones that the txpool knows from `stateNonce` on; that state may be older than the pending one. */
+  /**
+   * Returns the nonce after the consecutive ones from `stateNonce` on, of a possibly older state.
+   */
   nextNonce(address: Bytes, stateNonce: bigint): bigint {
     const key = keyOf(address)
     const nonce = this.#included.nonceAfter(key, stateNonce)
@@ -163,7 +163,6 @@ export class Txpool {
     return sender === undefined ? nonce : firstGap(sender, nonce)
   }
 
-  /** Transactions not in a block: executable ones, and those behind a missing nonce. */
   counts(): { readonly pending: number; readonly queued: number } {
     return countsOf(this.#senders.values(), this.#open)
   }
@@ -172,50 +171,52 @@ export class Txpool {
     return {
       open: this.#open,
       bytes: this.#bytes,
-      included: this.#kept.size - this.#open,
+      included: this.#retained.size - this.#open,
       dropped: this.#dropped,
     }
   }
 
-  /** Called with each transaction when it becomes executable, once. Returns the way to stop. */
+  /**
+   * Notifies once for each executable transaction. Returns the function that removes the listener.
+   */
   onPending(listener: PendingListener): () => void {
     return this.#announcements.listen(listener)
   }
 
-  /** Hands out transactions for one flashblock: none again until that is published without it. @throws {ViewError} from `nonceOf`. */
+  /** Selects transactions. Each is selected once, unless its flashblock comes without it. */
   best(wanted: Wanted): Offered {
     for (const key of wanted.excluded) {
-      const entry = this.#kept.get(key)
+      const entry = this.#retained.get(key)
       if (entry !== undefined) entry.isStopped = true
     }
     const { entries, hasMore, reserved } = chooseBest(this.#senders.values(), wanted, (sender) =>
       this.#moveNonce(sender, wanted.nonceOf(sender.address, sender.nonce)),
     )
     const atMs = this.#now()
-    for (const entry of entries) entry.place = { status: 'handed', target: wanted.target, atMs }
+    for (const entry of entries) entry.state = { status: 'selected', target: wanted.target, atMs }
     const transactions = entries.map(({ transaction }) => transaction)
     return { transactions, hasMore, reserved: reserved?.transaction }
   }
 
-  /** Handed out and not executed: may be handed out again at once. */
   takeBack(hashes: readonly Bytes[]): void {
     for (const hash of hashes) {
-      const entry = this.#kept.get(keyOf(hash))
-      if (entry?.place.status === 'handed') entry.place = { status: 'waiting' }
+      const entry = this.#retained.get(keyOf(hash))
+      if (entry?.state.status === 'selected') entry.state = { status: 'waiting' }
     }
   }
 
   /**
-   * What the sequencer could not execute leaves the txpool. A nonce that is too low or too high says only that the sequencer is ahead of
-   * the pending view, or that a transaction before it failed: those stay handed out until their flashblock is published. `isFinal`: the
-   * same transaction is not taken again for a while, and whoever sends it is told why. `isUnwanted`: also where a block has it.
+   * Removes transactions that the sequencer could not execute. A wrong nonce leaves the transaction
+   * selected until its flashblock is published, because the sequencer may be ahead.
+   * @param all `isFinal`: a repeated submission is refused for a while. `isUnwanted`: the
+   * transaction is removed even from a block.
    */
   rejected(all: readonly RejectedTransaction[]): void {
     for (const { hash, reason, isFinal, isUnwanted = false } of all) {
-      const entry = this.#kept.get(keyOf(hash))
-      // Views may show it for some time yet.
+      const entry = this.#retained.get(keyOf(hash))
+      // Views may contain the transaction for some time yet.
       if (isUnwanted) this.#unwanted.add(keyOf(hash))
-      if (entry === undefined || (entry.place.status === 'included' && !isUnwanted)) continue
+      if (entry === undefined || (entry.state.status === 'included' && !isUnwanted)) continue
       if (/^nonce too (low|high)/.test(reason)) continue
       this.#included.drop(entry)
       this.#remove(entry, { why: 'dropped', reason })
@@ -224,14 +225,13 @@ export class Txpool {
     if (all.some(({ isUnwanted }) => isUnwanted)) this.rewriteJournal()
   }
 
-  /** A transaction is in block `blockNumber` of the pending chain, whether it came through this txpool or not. */
+  /** The transaction is in a block of the pending chain; it may be unknown to this txpool. */
   include(transaction: SignedTransaction, blockNumber: number): void {
-    const key = keyOf(transaction.hash)
-    const known = this.#kept.get(key)
-    const entry = known ?? { ...this.#entry(transaction, 0n, false), isUntold: true }
-    if (known === undefined) this.#kept.add(entry)
-    else if (known.place.status !== 'included') this.#close(known)
-    entry.place = { status: 'included', blockNumber }
+    const known = this.#retained.get(keyOf(transaction.hash))
+    const entry = known ?? { ...this.#entry(transaction, 0n, false), awaitsLateAnnouncement: true }
+    if (known === undefined) this.#retained.add(entry)
+    else if (known.state.status !== 'included') this.#close(known)
+    entry.state = { status: 'included', blockNumber }
     entry.isAnnounced = true
     this.#included.add(entry)
     const sender = this.#senders.get(entry.sender)
@@ -240,14 +240,12 @@ export class Txpool {
     this.#announce(transaction.from)
   }
 
-  /**
-   * The pending chain was replaced, in part at least: what is gone from it comes back, all nonces are read anew. `blockOf`: of the new one.
-   */
+  /** Handles a new pending chain: lost transactions come back, and all nonces are read again. */
   rewind(chain: { blockOf(hash: Bytes): number | undefined; readonly nonceOf: NonceOf }): void {
-    for (const entry of this.#kept.list()) {
-      if (entry.place.status !== 'included') continue
+    for (const entry of this.#retained.list()) {
+      if (entry.state.status !== 'included') continue
       const blockNumber = chain.blockOf(entry.transaction.hash)
-      if (blockNumber !== undefined) entry.place = { status: 'included', blockNumber }
+      if (blockNumber !== undefined) entry.state = { status: 'included', blockNumber }
       else this.#reopen(entry, chain.nonceOf(entry.transaction.from, entry.transaction.nonce))
     }
     takeBackUnused(this.#senders.values())
@@ -257,11 +255,11 @@ export class Txpool {
     this.#onNews()
   }
 
-  /** After each publish: frees what was handed out for flashblocks up to `pending` and is not in them, and forgets what is old. */
+  /** Called after each publish. Releases selected transactions and forgets old ones. */
   settle(heads: SettledHeads): void {
     const now = this.#now()
-    const handedBeforeMs = now - this.limits.handedMs
-    const stale = takeBackUnused(this.#senders.values(), { pending: heads.pending, handedBeforeMs })
+    const staleBeforeMs = now - this.limits.selectedMs
+    const stale = takeBackUnused(this.#senders.values(), { pending: heads.pending, staleBeforeMs })
     if (stale.size > 0) this.#onNews()
     const isNewBlock = heads.canonical !== this.#canonical
     for (const sender of isNewBlock ? [...stale, ...this.#gapped()] : stale)
@@ -273,9 +271,9 @@ export class Txpool {
     this.#journal.rewriteWhenDue()
   }
 
-  /** Leaves in the journal what a restart needs: everything that could still be lost, and what could not be looked at yet. */
-  rewriteJournal(kept?: readonly Bytes[]): void {
-    this.#journal.rewrite(kept)
+  /** Rewrites the journal. `retained`: transactions that could not be restored yet. */
+  rewriteJournal(retained?: readonly Bytes[]): void {
+    this.#journal.rewrite(retained)
   }
 
   #accept(
@@ -295,7 +293,7 @@ export class Txpool {
     if ('error' in checked) return checked
     const entry = this.#entry(transaction, checked.cost, checked.isGasless)
     const sender = this.#senders.get(entry.sender) ?? newSender(entry, transaction.from, nonce)
-    // The head may be newer than the last `settle`; it is never older than the sender's own nonce by more than a flush.
+    // The head may be newer than the last `settle`, and older only after a flush.
     this.#moveNonce(sender, nonce)
     const replaced = sender.entries.get(transaction.nonce)
     const spent = spending(sender, nonce, transaction.nonce)
@@ -306,8 +304,8 @@ export class Txpool {
     if (error !== undefined) return { error }
     if (sidecar !== undefined && sidecar !== 'proven') return { unproven: sidecar }
     if (!isListed && isFree(transaction, head)) return { unlisted: transaction }
-    const noRoom = replaced ? undefined : this.#makeRoom(sender, entry, head.baseFee)
-    if (noRoom !== undefined) return { error: noRoom }
+    const poolFull = replaced ? undefined : this.#evictFor(sender, entry, head.baseFee)
+    if (poolFull !== undefined) return { error: poolFull }
     journal?.(transaction.raw)
     if (replaced !== undefined) this.#remove(replaced, LEFT.replacedBy(transaction))
     this.#insert(sender, entry)
@@ -319,14 +317,14 @@ export class Txpool {
     return newEntry(transaction, { cost, isGasless, arrival, addedAtMs })
   }
 
-  #makeRoom(sender: Sender, entry: Entry, baseFee: bigint): InvalidTransaction | undefined {
+  #evictFor(sender: Sender, entry: Entry, baseFee: bigint): InvalidTransaction | undefined {
     const { total, totalBytes } = this.limits
     const newcomer = candidate(sender, entry, baseFee)
     const isQueued = newcomer.distance > 0n
     if (!hasShare(sender, newcomer, this.limits)) return refusal.accountLimit(sender.entries.size)
     const bytes = entry.transaction.raw.length
     while (this.#open >= total || this.#bytes + bytes > totalBytes) {
-      // In bulk, so that a full txpool does not look at every sender for each newcomer.
+      // Eviction is in bulk, so that a full txpool does not check every sender for each newcomer.
       const count = Math.max(1, total >> 7)
       const worse = victims(this.#senders.values(), newcomer, { count, baseFee })
       if (worse.length === 0) return isQueued ? refusal.full() : refusal.underpriced()
@@ -336,7 +334,8 @@ export class Txpool {
   }
 
   #insert(sender: Sender, entry: Entry): void {
-    this.#kept.add(entry)
+    this.#included.drop(entry)
+    this.#retained.add(entry)
     this.#senders.set(sender.key, sender)
     sender.entries.set(entry.transaction.nonce, entry)
     this.#watcher?.open(entry, true)
@@ -344,7 +343,7 @@ export class Txpool {
     this.#bytes += entry.transaction.raw.length
   }
 
-  /** Takes an entry out of its sender's queue; it stays known by its hash. */
+  /** Removes an entry from its sender's queue. The entry can still be found by hash. */
   #close(entry: Entry): void {
     const sender = this.#senders.get(entry.sender)
     if (sender?.entries.get(entry.transaction.nonce) !== entry) return
@@ -357,16 +356,16 @@ export class Txpool {
 
   #remove(entry: Entry, departure: Departure): void {
     this.#close(entry)
-    this.#kept.delete(entry)
+    this.#retained.delete(entry)
     this.#departed.add(entry.key, departure)
     this.#dropped++
   }
 
-  /** An included entry that no block has any more goes back; it was shown, so it wins over another with its nonce. */
+  /** Moves a lost entry back. It was visible, so it wins over another with its nonce. */
   #reopen(entry: Entry, nonce: bigint): void {
     this.#included.drop(entry)
     if (this.#unwanted.has(entry.key)) return void this.#remove(entry, LEFT.unwanted)
-    entry.place = { status: 'waiting' }
+    entry.state = { status: 'waiting' }
     const sender =
       this.#senders.get(entry.sender) ?? newSender(entry, entry.transaction.from, nonce)
     const other = sender.entries.get(entry.transaction.nonce)
@@ -374,24 +373,24 @@ export class Txpool {
     this.#insert(sender, entry)
   }
 
-  /** True when the nonce moved. Entries below it can never be included: they go, unless a flashblock that was not published yet may have them. */
+  /** Sets the nonce. Lower entries go, except selected ones, which a flashblock may include. */
   #moveNonce(sender: Sender, nonce: bigint): boolean {
     const hasMoved = sender.nonce !== nonce
     sender.nonce = nonce
     for (const entry of [...sender.entries.values()])
-      if (entry.transaction.nonce < nonce && entry.place.status === 'waiting')
+      if (entry.transaction.nonce < nonce && entry.state.status === 'waiting')
         this.#remove(entry, LEFT.nonceUsed)
     return hasMoved
   }
 
   #announce(address: Bytes): void {
     const sender = this.#senders.get(keyOf(address))
-    if (sender !== undefined) this.#announcements.tell(sender)
+    if (sender !== undefined) this.#announcements.announce(sender)
   }
 
   #forget(at: Parameters<typeof outdated>[1]): void {
-    for (const entry of outdated(this.#kept.list(), at))
-      if (entry.place.status !== 'included') this.#remove(entry, LEFT.expired)
-      else if (this.#kept.delete(entry)) this.#included.drop(entry)
+    for (const entry of outdated(this.#retained.list(), at))
+      if (entry.state.status !== 'included') this.#remove(entry, LEFT.expired)
+      else if (this.#retained.delete(entry)) this.#included.drop(entry)
   }
 }

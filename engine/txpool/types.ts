@@ -1,4 +1,4 @@
-/** What the txpool holds and what it is asked. */
+/** Types of the txpool: its entries, requests and responses. */
 import type { RollupData } from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { IntrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
@@ -9,80 +9,95 @@ import type { SignedTransaction } from '../primitives/transaction.ts'
 import type { AccountState } from '../state/diff.ts'
 import type { TxpoolLimits } from './limits.ts'
 
-/** A flashblock: those of a whole block have index Infinity. */
+/** Position of a flashblock. A full block has index Infinity. */
 export type Position = { readonly number: number; readonly index: number }
 
 export const isReached = (target: Position, pending: Position) =>
   pending.number > target.number ||
   (pending.number === target.number && pending.index >= target.index)
 
-/** The pending head as validation sees it. Reads may throw a ViewError: take a newer head. */
+/**
+ * The pending head for validation. Reads may throw a ViewError; the caller then takes a newer head.
+ */
 export type TxpoolHead = {
   readonly rules: Rules
   readonly gasLimit: bigint
   readonly baseFee: bigint
   account(address: Bytes): AccountState | undefined
-  /** What an OP chain adds at this head: L1 data fee and operator fee, in wei, and the DA footprint, in gas. */
+  /**
+   * Returns the additional costs of an OP chain: L1 data fee and operator fee in wei, DA footprint
+   * in gas.
+   */
   rollup(
     transaction: SignedTransaction,
     digest?: Digest,
   ): { readonly fee: bigint; readonly daFootprint: bigint }
-  /** Gas that a transaction needs before its first step, and the floor its calldata sets. */
-  leastGas(
+  /**
+   * Returns the gas that a transaction needs before its first step, and the floor that its calldata
+   * sets.
+   */
+  minGas(
     transaction: SignedTransaction,
     digest?: Digest,
   ): { readonly intrinsic: bigint; readonly floor: bigint }
-  /** Whether code stands at an address. */
   hasCode(address: Bytes): boolean
-  /** Whether that code is no delegation (EIP-7702): such an account sends nothing (EIP-3607). */
+  /**
+   * Returns whether an address has code other than a delegation (EIP-7702). Such an account cannot
+   * send (EIP-3607).
+   */
   isContract(address: Bytes): boolean
 }
 
-/** Hands the newest head to `use`, for as long as that runs; nothing is read before. */
+/** Passes the newest head to `use` for the duration of the call. The head is read only then. */
 export type ReadHead = <T>(use: (head: TxpoolHead) => T) => T
 
 export type Submitted = { readonly hash: Bytes } | { readonly error: InvalidTransaction }
-/** Nothing is wrong with the transaction but what its proofs, which take long to check, may say. */
+/** The transaction passed all checks except for its proofs, whose check takes long. */
 export type Unproven = { readonly unproven: BlobSidecar }
-/** A call that offers no fee, with which nothing else is wrong: the chain's contract may let it pass. */
+/** The transaction offers no fee and passed all other checks. The chain's contract may allow it. */
 export type Unlisted = { readonly unlisted: SignedTransaction }
-/** An envelope so long that only its digest is taken. */
+/** The envelope is so long that the txpool needs its digest. */
 export type Undigested = { readonly undigested: Bytes }
-/** What there is to know of an envelope beside its fields: all that every one of its bytes is read for. */
+/** Results of reading every byte of an envelope. */
 export type Digest = {
   readonly hash: Bytes
   readonly from: Bytes
   readonly rollup: RollupData
   readonly intrinsic: IntrinsicCounts
 }
-/** What was found out about a submitted transaction before. */
+/** Facts that were found out before the submission. */
 export type Known = {
   readonly digest?: Digest
   readonly isProven?: boolean
   readonly isListed?: boolean
-  /** The sequencer has it: a flashblock with it may have been quicker than its answer. */
+  /**
+   * The sequencer has the transaction. A flashblock with it may arrive before the sequencer's
+   * response.
+   */
   readonly isTaken?: boolean
 }
 
 export type Entry = {
   readonly transaction: SignedTransaction
-  /** Hash, as a map key. */
+  /** Hash as a map key. */
   readonly key: string
   readonly sender: string
   readonly feeCap: bigint
   readonly tipCap: bigint
-  /** Most it can cost its sender: gas at the fee cap, value, L1 and operator fee. */
+  /** Maximum cost for the sender: gas at the fee cap, value, L1 fee and operator fee. */
   readonly cost: bigint
-  /** Pays nothing because a contract may allow it: only execution can tell. */
+  /** The transaction pays nothing because a contract may allow it. Only execution can decide. */
   readonly isGasless: boolean
-  /** Order of acceptance. */
   readonly arrival: number
   readonly addedAtMs: number
-  place: Place
+  state: EntryState
   isAnnounced: boolean
-  /** It never waited here: a flashblock brought it. */
-  isUntold: boolean
-  /** The sequencer was not through with it in its time: that it has it again does not mean that it will be included. */
+  /** The transaction never waited here, because a flashblock brought it. */
+  awaitsLateAnnouncement: boolean
+  /**
+   * The sequencer ran out of time with the transaction. Another selection does not mean that it
+   * will be included.
+   */
   isStopped: boolean
 }
 export function newEntry(
@@ -97,43 +112,51 @@ export function newEntry(
     sender: keyOf(transaction.from),
     feeCap: isDynamic ? transaction.maxFeePerGas : transaction.gasPrice,
     tipCap: isDynamic ? transaction.maxPriorityFeePerGas : transaction.gasPrice,
-    place: { status: 'waiting' },
+    state: { status: 'waiting' },
     isAnnounced: false,
-    isUntold: false,
+    awaitsLateAnnouncement: false,
     isStopped: false,
   }
 }
-export type Place =
+export type EntryState =
   | { readonly status: 'waiting' }
-  /** Given to the sequencer for this flashblock. */
-  | { readonly status: 'handed'; readonly target: Position; readonly atMs: number }
+  /** Selected for this flashblock. */
+  | { readonly status: 'selected'; readonly target: Position; readonly atMs: number }
   | { readonly status: 'included'; readonly blockNumber: number }
 
 export type Wanted = {
-  /** Sum of gas limits. */
+  /** Maximum sum of gas limits. */
   readonly gas: bigint
-  /** Gas that the whole block has left: a transaction above `gas` may be reserved within it. */
+  /** Gas that is left in the whole block. A transaction above `gas` may be reserved within it. */
   readonly blockGas: bigint
   readonly count: number
   readonly baseFee: bigint
-  /** The flashblock they are for. */
+  /** The flashblock that the transactions are for. */
   readonly target: Position
-  /** Hashes (keys of `keyOf`) of those that the asker could not finish and does not want now: they may be replaced from then on. */
+  /**
+   * Hashes (keys of `keyOf`) of transactions that the sequencer could not finish and skips now.
+   * They may be replaced.
+   */
   readonly excluded: ReadonlySet<string>
-  /** False: gasless ones are left out, and wait. */
+  /** False leaves gasless transactions waiting. */
   readonly isGaslessWanted: boolean
-  /** In the newest pending state. */
   readonly nonceOf: NonceOf
 }
-/** @param known what the txpool takes it for: the answer where the state has to be fetched first, for no block that is here has changed it */
+/**
+ * @param known nonce that the txpool assumes; returned when the state has to be fetched first,
+ * because no local block has changed it
+ */
 export type NonceOf = (address: Bytes, known: bigint) => bigint
 
 export type Offered = {
   /** Best first. */
   readonly transactions: readonly SignedTransaction[]
-  /** Others pay enough, and did not fit the gas or the count. */
+  /** Whether further transactions pay enough but do not fit the gas or the count. */
   readonly hasMore: boolean
-  /** The best-paying one that waits for a later flashblock of this block, because its gas limit is above `gas`. */
+  /**
+   * The best-paying transaction that waits for a later flashblock of this block, because its gas
+   * limit is above `gas`.
+   */
   readonly reserved: SignedTransaction | undefined
 }
 
@@ -145,18 +168,24 @@ export type RejectedTransaction = {
 }
 export type PendingListener = (hash: Bytes, transaction: SignedTransaction) => void
 
-/** Where accepted transactions survive a restart. Both calls are durable against the end of the process when they return. */
+/**
+ * Journal in which accepted transactions survive a restart. Both calls return after their data
+ * survives the end of the process.
+ */
 export interface TxpoolJournal {
   append(raw: Bytes): void
   /** Replaces the whole content. */
   rewrite(all: Iterable<Bytes>): void
 }
 
-/** Is told of all that `nextNonce` and `isExpected` are answered from, as it changes within a call. The same may be said twice. */
+/**
+ * Receives every change on which `nextNonce` and `isExpected` depend, within the call. A change may
+ * be repeated.
+ */
 export type Watcher = {
-  /** Whether it is expected. */
-  kept(entry: Entry, is: boolean): void
-  /** Whether it counts for its sender's nonce as one in no block; as one in a block. */
+  /** Sets whether the transaction is expected. */
+  retained(entry: Entry, is: boolean): void
+  /** Set whether the entry counts for its sender's nonce: outside of blocks, or in a block. */
   open(entry: Entry, is: boolean): void
   included(entry: Entry, is: boolean): void
 }
@@ -167,27 +196,27 @@ export type TxpoolOptions = {
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly watcher?: Watcher
-  /** A transaction has left without a block; `standingOf` says why. */
+  /** Called when a transaction has left without a block; `standingOf` has the reason. */
   readonly onDeparted?: (hash: Bytes) => void
-  /** `best` may give something that it did not give before. */
+  /** Called when `best` may return a transaction that it did not return before. */
   readonly onNews?: () => void
 }
 
-/** A map key of a hash or an address: one character per byte. */
+/** Returns a map key for a hash or an address: one character per byte. */
 export const keyOf = (bytes: Bytes): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 
-/** Wei per gas a block producer gets at this base fee; negative: not enough for the base fee. */
+/**
+ * Returns the wei per gas for the block producer at this base fee; negative: below the base fee.
+ */
 export function effectiveTip(entry: Entry, baseFee: bigint): bigint {
   if (entry.isGasless) return 0n
-  const room = entry.feeCap - baseFee
-  return room < entry.tipCap ? room : entry.tipCap
+  const maxTip = entry.feeCap - baseFee
+  return maxTip < entry.tipCap ? maxTip : entry.tipCap
 }
 
-/** Where the chain stands after a publish. */
 export type SettledHeads = {
   readonly pending: Position
-  /** Number of the canonical head. */
   readonly canonical: number
   readonly nonceOf: NonceOf
 }

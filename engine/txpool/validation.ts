@@ -1,6 +1,11 @@
-/** Checks of the txpool: which transactions it refuses. */
+/**
+ * Validation of transactions for the txpool, and the digest of an envelope. Other threads compute
+ * the digest for long envelopes, because the txpool's thread would have to read every byte.
+ */
+import { rollupData } from '../chainspec/l1-fee.ts'
+import { intrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
 import type { InvalidTransaction } from '../execution/transaction/types.ts'
-import { blobGasOf, isTypeKnown } from '../execution/transaction/validation.ts'
+import { blobGasOf, intrinsicInput, isTypeKnown } from '../execution/transaction/validation.ts'
 import { type BlobSidecar, splitSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { isSigned, type SignedTransaction } from '../primitives/transaction.ts'
@@ -17,14 +22,17 @@ import type { Digest, Entry, TxpoolHead } from './types.ts'
 
 type Refused = { readonly error: InvalidTransaction }
 
-/** What was sent, within the limits: its envelope, and the sidecar of a blob transaction. */
+/**
+ * Splits a submission into its envelope and the sidecar of a blob transaction, and checks their
+ * sizes.
+ */
 export function openSubmitted(
   raw: Bytes,
   limits: TxpoolLimits,
 ): { readonly envelope: Bytes; readonly sidecar: BlobSidecar | undefined } | Refused {
   const { transactionBytes, blobTransactionBytes } = limits
-  const most = raw[0] === 3 ? blobTransactionBytes : transactionBytes
-  if (raw.length > most) return { error: refusal.oversized(raw.length, most) }
+  const max = raw[0] === 3 ? blobTransactionBytes : transactionBytes
+  if (raw.length > max) return { error: refusal.oversized(raw.length, max) }
   return orRefused(() => {
     const opened = splitSidecar(raw)
     const { length } = opened.envelope
@@ -34,7 +42,10 @@ export function openSubmitted(
   })
 }
 
-/** A transaction of a type that a txpool may hold: unsigned ones are refused. `digest`: it was decoded before. */
+/**
+ * Decodes a transaction of a type that the txpool may have; unsigned ones are refused.
+ * @param digest present when the envelope was read before
+ */
 export function decodeSubmitted(
   envelope: Bytes,
   digest?: Digest,
@@ -48,20 +59,22 @@ export function decodeSubmitted(
   })
 }
 
-/** A sidecar whose proofs were checked before is `proven`; that of a transaction that comes out of a journal or a block was. */
+/**
+ * `proven`: the proofs of the sidecar were checked before, as for a transaction from a journal or a
+ * block.
+ */
 export type Sidecar = BlobSidecar | 'proven' | undefined
 
-/** How a transaction comes into the txpool. */
+/** Origin of a transaction and the checks that it has passed. */
 export type Acceptance = {
-  /** undefined: it comes out of the journal. */
+  /** undefined: the transaction comes from the journal. */
   readonly journal: ((raw: Bytes) => void) | undefined
   readonly sidecar: Sidecar
   readonly digest: Digest | undefined
-  /** The whitelist was asked before, or need not be. */
+  /** Whether the gasless allowlist was checked, or does not apply. */
   readonly isListed: boolean
 }
 
-/** Out of the journal. */
 export const RESTORED: Acceptance = {
   journal: undefined,
   sidecar: 'proven',
@@ -76,7 +89,10 @@ type Context = {
   readonly digest: Digest | undefined
 }
 
-/** Checks that need no other transaction of the txpool, in geth's order. `nonce`: the sender's in the pending state. */
+/**
+ * Runs the checks that need no other transaction of the txpool, in geth's order.
+ * @param context `nonce` is the sender's in the pending state
+ */
 export function checkTransaction(
   transaction: SignedTransaction,
   context: Context & { readonly nonce: bigint },
@@ -100,7 +116,7 @@ export function checkTransaction(
   return { cost: fees + transaction.value, isGasless }
 }
 
-/** `spent`: what the sender's other transactions in the txpool can cost. */
+/** Checks the balance. `spent`: maximum cost of the sender's other transactions in the txpool. */
 export function checkFunds(sums: {
   readonly balance: bigint
   readonly cost: bigint
@@ -110,14 +126,20 @@ export function checkFunds(sums: {
   return want <= sums.balance ? undefined : refusal.funds(sums.balance, want)
 }
 
-/** As in geth, whose txpool of blob transactions and whose other txpool share no sender. */
+/**
+ * Refuses a sender with transactions of the other kind, because geth's blob txpool shares no
+ * senders.
+ */
 export function checkReserved(sender: Sender, { type }: SignedTransaction) {
   const [other] = sender.entries.values()
   if (other === undefined || (other.transaction.type === 3) === (type === 3)) return undefined
   return refusal.reserved()
 }
 
-/** All fee fields must rise by the bump, and at all; what the sequencer has is as good as included, unless it was stopped before. */
+/**
+ * Checks that all fee fields rise enough. A transaction that the sequencer has cannot be replaced,
+ * unless it was stopped before.
+ */
 export function checkReplacement(
   old: Entry,
   entry: Entry,
@@ -130,11 +152,11 @@ export function checkReplacement(
   if (!isEnough(entry.feeCap, old.feeCap) || !isEnough(entry.tipCap, old.tipCap))
     return refusal.replacementUnderpriced()
   const { nonce } = entry.transaction
-  const isTaken = old.place.status === 'handed' && !old.isStopped
+  const isTaken = old.state.status === 'selected' && !old.isStopped
   return isTaken ? refusal.nonceTooLow(nonce + 1n, nonce) : undefined
 }
 
-/** What the RPC side of geth refuses before its txpool sees the transaction. */
+/** Checks what geth's RPC refuses before its txpool. */
 function checkSubmission(
   transaction: SignedTransaction,
   feeCap: bigint,
@@ -150,10 +172,10 @@ function checkForm(
   head: TxpoolHead,
 ): InvalidTransaction | undefined {
   if (!isTypeKnown(transaction, head.rules)) return refusal.type()
-  const { gas, maxInitCodeBytes: most, isOptimism } = head.rules
+  const { gas, maxInitCodeBytes: max, isOptimism } = head.rules
   const size = transaction.input.length
-  if (transaction.to === undefined && most !== undefined && size > most)
-    return refusal.initCodeSize(size, most)
+  if (transaction.to === undefined && max !== undefined && size > max)
+    return refusal.initCodeSize(size, max)
   if (gas.limit !== undefined && transaction.gasLimit > gas.limit)
     return refusal.exceedsGasCap(gas.limit, transaction.gasLimit)
   const attributesGas = isOptimism ? ATTRIBUTES_GAS : 0n
@@ -179,7 +201,7 @@ function checkGas(
   { head, limits: { minimumTip }, digest }: Context,
 ): InvalidTransaction | undefined {
   const { gasLimit } = transaction
-  const { intrinsic, floor } = head.leastGas(transaction, digest)
+  const { intrinsic, floor } = head.minGas(transaction, digest)
   if (gasLimit < intrinsic) return refusal.intrinsicGasTooLow(gasLimit, intrinsic)
   if (gasLimit < floor) return refusal.floorGasTooLow(gasLimit, floor)
   const tip =
@@ -205,13 +227,16 @@ function checkLists(
 const blobFeeOf = (transaction: SignedTransaction) =>
   transaction.type === 3 ? blobGasOf(transaction) * transaction.maxFeePerBlobGas : 0n
 
-/** A call that offers no fee at all, on a chain that may have a contract which lets it pass. */
+/**
+ * Returns whether this is a call without any fee, on a chain that may have a contract which allows
+ * it.
+ */
 export const isFree = (transaction: SignedTransaction, { rules }: TxpoolHead) =>
   transaction.to !== undefined &&
   feeCapOf(transaction) === 0n &&
   rules.gaslessContract !== undefined
 
-/** A free call on a chain whose contract stands. */
+/** Returns whether this is a free call and the chain's contract exists. */
 const isGaslessCandidate = (transaction: SignedTransaction, head: TxpoolHead) =>
   isFree(transaction, head) && head.hasCode(head.rules.gaslessContract!)
 
@@ -227,6 +252,21 @@ function orRefused<T>(decode: () => T): T | Refused {
   }
 }
 
-/** What the first transaction of an OP block, its L1 attributes, may use: no other has that much left (op-geth: l1InfoGasOverhead). */
+/**
+ * Maximum gas of an OP block's first transaction, the L1 attributes. It is not available to others
+ * (op-geth: l1InfoGasOverhead).
+ */
 const ATTRIBUTES_GAS = 70_000n
 const MAX_NONCE = 0xffff_ffff_ffff_ffffn
+
+/** Computes the digest. The error is the refusal that the txpool itself would give. */
+export function digestOf(
+  envelope: Bytes,
+): { readonly digest: Digest } | { readonly error: InvalidTransaction } {
+  const decoded = decodeSubmitted(envelope)
+  if ('error' in decoded) return decoded
+  const { transaction } = decoded
+  const { hash, from } = transaction
+  const intrinsic = intrinsicCounts(intrinsicInput(transaction))
+  return { digest: { hash, from, rollup: rollupData(envelope), intrinsic } }
+}

@@ -1,11 +1,11 @@
-/** What stands beside the chain: code by its hash, blocks that were appended, headers that blocks had between two flashblocks, heads. */
-import { decodeHeader } from '../primitives/header-codec.ts'
+/** Checks the data besides the chain: code, appended blocks, partial headers, heads. */
+import { decodeHeader } from '../primitives/header.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { orderedRoot } from '../primitives/ordered-root.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { codesOf, rowsOf } from '../state/encoded-diff.ts'
-import { decodeMomentary, decodeNumber } from '../storage/blocks/block-codec.ts'
+import { decodeNumber, decodePartialHeader } from '../storage/blocks/block-codec.ts'
 import { META } from '../storage/database/meta.ts'
 import type { Entry } from '../storage/database/types.ts'
 import { ALL, faultOf, type Verifying } from './verifying.ts'
@@ -15,13 +15,15 @@ const HASH_BYTES = 32
 const HEIGHT_BYTES = 40
 
 export function checkCode({ database, findings }: Verifying): void {
-  // What is longer says from whom a code was fetched.
+  // A longer key names the source from which a code was fetched.
   for (const { key, value } of database.scan('code', ALL))
     if (key.length === HASH_BYTES && !equalBytes(keccak256(value), key))
       findings.add({ where: 'code', key }, 'is not what its hash says')
 }
 
-/** Appended blocks of every branch: each has a header of its height, and a diff that can be read. */
+/**
+ * Checks the appended blocks of every branch: the header has the height, and the diff can be read.
+ */
 export function checkHeights({ database, store, findings }: Verifying): void {
   for (const { key } of database.scan('heights', ALL)) {
     const [block, hash] = [decodeNumber(key), key.slice(8)]
@@ -44,7 +46,7 @@ export function checkHeights({ database, store, findings }: Verifying): void {
   }
 }
 
-export function checkMomentary(verifying: Verifying): void {
+export function checkPartialHeaders(verifying: Verifying): void {
   const { database, findings } = verifying
   for (const row of database.scan('momentary', ALL)) {
     const { key } = row
@@ -58,9 +60,9 @@ export function checkMomentary(verifying: Verifying): void {
   }
 }
 
-/** @throws {Error} saying what is wrong */
+/** @throws {Error} with the fault */
 function checkPrefix({ store }: Verifying, { key, value }: Entry): void {
-  const { header: rlp, blockHash, transactionCount } = decodeMomentary(key, value)
+  const { header: rlp, blockHash, transactionCount } = decodePartialHeader(key, value)
   if (!equalBytes(keccak256(rlp), key)) throw new Error('its header is not what its hash says')
   const header = decodeHeader(rlp)
   const block = store.header(blockHash)
@@ -73,17 +75,26 @@ function checkPrefix({ store }: Verifying, { key, value }: Entry): void {
     throw new Error(`it did not have ${transactionCount} transactions of its block`)
 }
 
-/** Heads, marks and the horizon, as far as they bound each other. */
+/** Checks heads, labelled heads and the horizon against each other. */
 export function checkHeads({ store, findings }: Verifying): void {
-  const [durable, fold] = [store.durableHead(), store.foldHead()]
-  const { safe, finalized } = store.marks()
+  const [durable, persisted] = [store.durableHead(), store.persistedHead()]
+  const { safe, finalized } = store.labelledHeads()
   const oldest = store.oldestState()
   const bad = (key: keyof typeof META, message: string) =>
     findings.add({ where: 'meta', key: META[key] }, message)
-  if (fold.number > durable.number)
-    bad('foldHead', `the folded block is ${fold.number}, the newest is ${durable.number}`)
+  if (persisted.number > durable.number)
+    bad(
+      'persistedHead',
+      `the persisted block is ${persisted.number}, the newest is ${durable.number}`,
+    )
   if (safe > durable.number || finalized > safe)
-    bad('marks', `safe ${safe}, finalized ${finalized}, the newest block is ${durable.number}`)
-  if (oldest > fold.number)
-    bad('oldest', `state is kept from block ${oldest} on, the folded block is ${fold.number}`)
+    bad(
+      'labelledHeads',
+      `safe ${safe}, finalized ${finalized}, the newest block is ${durable.number}`,
+    )
+  if (oldest > persisted.number)
+    bad(
+      'oldest',
+      `state is kept from block ${oldest} on, the persisted block is ${persisted.number}`,
+    )
 }

@@ -1,9 +1,11 @@
-/** The chain of headers from the newest block down, and of each block what its header says: transactions, receipts, and where they are found. */
+/**
+ * Checks the chain of headers from the newest block down, with the transactions, receipts and
+ * indexes of each block.
+ */
 
 import { decodeTail, encodeWithdrawal, NO_TAIL } from '../primitives/block-codec.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Header } from '../primitives/header.ts'
-import { decodeHeader, headerItems } from '../primitives/header-codec.ts'
+import { decodeHeader, type Header, headerItems } from '../primitives/header.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { orderedRoot } from '../primitives/ordered-root.ts'
@@ -15,7 +17,7 @@ import {
   decodeBody,
   decodeNumber,
   encodeNumber,
-  encodePlace,
+  encodeTransactionLocation,
   tailKey,
 } from '../storage/blocks/block-codec.ts'
 import { logPostings } from '../storage/blocks/log-index.ts'
@@ -23,24 +25,25 @@ import { decodeList } from '../storage/database/lists.ts'
 import type { StoredBody, StoredHead } from '../storage/types.ts'
 import { ALL, faultOf, type Verifying } from './verifying.ts'
 
-/** A block of the canonical chain; `header` is undefined where its row is damaged. */
+/** A block of the canonical chain; `header` is undefined when its row is damaged. */
 export type Linked = StoredHead & { readonly header: Header | undefined }
 
 /**
- * From the durable head down, as each header names its parent; past a damaged one by the index of numbers. Ends at the first block of
- * the directory.
+ * Yields the blocks from the durable head down, by parent hashes. Past a damaged header, the index
+ * of numbers is used.
+ * The last block is the first of the directory.
  */
 export function* chainDown({ store, findings, chain }: Verifying): Generator<Linked, void> {
-  const fold = store.foldHead()
+  const persisted = store.persistedHead()
   for (let at: StoredHead | undefined = store.durableHead(); at !== undefined; ) {
     const { number, hash }: StoredHead = at
     const header = checkedHeader({ store, findings }, at)
-    if (number <= fold.number) checkNumber({ store, findings }, at)
+    if (number <= persisted.number) checkNumber({ store, findings }, at)
     yield { number, hash, header }
     if (BigInt(number) === chain.genesisNumber) return
     const parent: Bytes | undefined = header?.parentHash ?? store.hashOfNumber(number - 1)
     const isFirst = parent !== undefined && store.header(parent) === undefined
-    // A directory that was made from a dump, or begun by a follower, has no block below its first.
+    // A directory from a dump, or one that a follower started, has no block below its first.
     if (isFirst && store.hashOfNumber(number - 1) === undefined) return
     at = parent && { number: number - 1, hash: parent.slice() }
   }
@@ -49,14 +52,14 @@ export function* chainDown({ store, findings, chain }: Verifying): Generator<Lin
 type Read = Pick<Verifying, 'store' | 'findings'>
 
 function checkedHeader({ store, findings }: Read, { number, hash }: StoredHead) {
-  const place = { where: 'headers', key: hash, block: number } as const
+  const location = { where: 'headers', key: hash, block: number } as const
   const row = store.header(hash)
   if (row === undefined) {
-    findings.add(place, 'is missing')
+    findings.add(location, 'is missing')
     return undefined
   }
   if (equalBytes(keccak256(row), hash)) return decodeHeader(row)
-  findings.add(place, 'is not what its hash says')
+  findings.add(location, 'is not what its hash says')
   return undefined
 }
 
@@ -70,7 +73,11 @@ function checkNumber({ store, findings }: Read, { number, hash }: StoredHead): v
   )
 }
 
-/** @param isIndexed it is folded @returns its transactions, where they are those of the header */
+/**
+ * Checks one block.
+ * @param isIndexed whether the block is persisted
+ * @returns the transactions, when they match the header
+ */
 export function checkBlock(
   verifying: Verifying,
   { number, hash, header }: Linked,
@@ -87,12 +94,15 @@ export function checkBlock(
   const fault = faultOf(() => checkReceipts(header, rawReceipts))
   if (fault !== undefined) findings.add({ where: 'receipts', key: hash, block: number }, fault)
   if (!isIndexed) return body
-  if (body !== undefined) checkPlaces(verifying, number, body)
+  if (body !== undefined) checkTransactionLocations(verifying, number, body)
   if (fault === undefined) checkPostings(verifying, number, decodeList(rawReceipts!))
   return body
 }
 
-/** Of the block whose state was loaded, and of those below the first that a follower began with, the header alone is there. */
+/**
+ * Returns whether only the header is there: for the block of a loaded state, and below a follower's
+ * first block.
+ */
 const isBare = ({ store, chain }: Verifying, number: number): boolean =>
   store.isLazy()
     ? number < store.lazyStart()!.oldestBlock
@@ -145,7 +155,7 @@ function checkTail({ database, findings, chain }: Verifying, { number, hash, hea
     findings.add({ where: 'bodies', key: tailKey(hash), block: number }, fault)
 }
 
-/** @throws {Error} saying what is wrong */
+/** @throws {Error} with the fault */
 function checkReceipts(header: Header, row: Bytes | undefined): void {
   if (row === undefined) throw new Error('is missing')
   const receipts = decodeList(row).map((one) => encodeReceipt(decodeStoredReceipt(one)))
@@ -153,12 +163,16 @@ function checkReceipts(header: Header, row: Bytes | undefined): void {
     throw new Error('its receipts are not those of the header')
 }
 
-function checkPlaces({ database, findings }: Verifying, number: number, body: StoredBody): void {
+function checkTransactionLocations(
+  { database, findings }: Verifying,
+  number: number,
+  body: StoredBody,
+): void {
   const hashes = body.transactions.map(({ hash }) => hash)
   if (hashes.length === 0) return
   for (const [index, row] of database.getMany('transactions', hashes).entries()) {
-    const place = encodePlace({ blockNumber: number, index })
-    if (row !== undefined && equalBytes(row, place)) continue
+    const location = encodeTransactionLocation({ blockNumber: number, index })
+    if (row !== undefined && equalBytes(row, location)) continue
     findings.add(
       { where: 'transactions', key: hashes[index]!, block: number },
       row === undefined
@@ -192,20 +206,23 @@ function hasPosting(row: Bytes | undefined, posting: Bytes): boolean {
   return false
 }
 
-/** The other way round: no number and no transaction leads to what is not there. `folded`: what the chain has. */
+/**
+ * Checks the reverse direction: no number and no transaction row leads to a missing entry.
+ * @param persisted the oldest block and the number of transactions of the chain
+ */
 export function checkLeftOver(
   { database, store, findings }: Verifying,
-  folded: { readonly oldest: number; readonly transactions: number },
+  persisted: { readonly oldest: number; readonly transactions: number },
 ): void {
   const first = database.range('numbers', { ...ALL, limit: 1 })[0]
-  if (first !== undefined && decodeNumber(first.key) < folded.oldest)
+  if (first !== undefined && decodeNumber(first.key) < persisted.oldest)
     findings.add(
       { where: 'numbers', key: first.key, block: decodeNumber(first.key) },
-      `the chain ends at block ${folded.oldest}, and this stands below it`,
+      `the chain ends at block ${persisted.oldest}, and this stands below it`,
     )
   let count = 0
   for (const _ of database.scan('transactions', ALL)) count++
-  if (count <= folded.transactions) return
+  if (count <= persisted.transactions) return
   for (const { key, value } of database.scan('transactions', ALL)) {
     const number = decodeNumber(value)
     const index = new DataView(value.buffer, value.byteOffset).getUint32(8)

@@ -1,4 +1,4 @@
-/** Blocks executed again on the state before them: receipts, what they changed, and the history of it. */
+/** Executes blocks again on the state before them and compares receipts, changes and history. */
 import { attributesOfHeader, openBlock } from '../execution/block/block.ts'
 import { RequestsError } from '../execution/block/requests.ts'
 import { decodeTail, NO_TAIL } from '../primitives/block-codec.ts'
@@ -17,26 +17,29 @@ import { type DiffRow, rowsOf } from '../state/encoded-diff.ts'
 import { MissingError } from '../state/reader.ts'
 import { latin1 } from '../state/words.ts'
 import { withNumber } from '../storage/blocks/block-codec.ts'
-import { columnsOf } from '../storage/blocks/fold.ts'
+import { columnsOf } from '../storage/blocks/persist.ts'
 import type { StoredBody, StoredHead } from '../storage/types.ts'
 import type { HistorySums } from './history.ts'
 import { pastState, slotLists, TooLargeError, valueAt } from './past-state.ts'
 import type { Verifying } from './verifying.ts'
 
 export interface Executor {
-  /** Blocks in the order of the chain. @param body its transactions, which are those of its header */
+  /**
+   * Checks a block; blocks come in the order of the chain.
+   * @param body transactions that match the block's header
+   */
   check(block: StoredHead & { readonly header: Header }, body: StoredBody): Promise<void>
 }
 
-/** @param history sums of all rows; undefined: not all of them were read */
+/** @param history sums of all rows; undefined when not all rows were read */
 export function openExecutor(verifying: Verifying, history: HistorySums | undefined): Executor {
   const { database, store, counts } = verifying
-  const fold = store.foldHead().number
+  const persisted = store.persistedHead().number
   const slotsOf = slotLists(database, store)
-  /** After the newest block that was executed, or by the diffs of blocks above the folded one. */
-  const laid = new Map<string, Bytes | undefined>()
-  const nothingLaid = new Map<string, never>()
-  let laidUpTo = fold
+  /** Values that the diffs of unpersisted blocks left, up to block `overlayUpTo`. */
+  const overlay = new Map<string, Bytes | undefined>()
+  const emptyOverlay = new Map<string, never>()
+  let overlayUpTo = persisted
   const hashes = new Map<number, Bytes>()
   const past = { store, slotsOf, hashOf: (at: number) => hashes.get(at) ?? store.hashOfNumber(at) }
 
@@ -44,26 +47,26 @@ export function openExecutor(verifying: Verifying, history: HistorySums | undefi
     async check(block, body) {
       const { number, hash } = block
       if (number <= store.oldestState()) return
-      const isFolded = number <= fold
-      // Without the block below it what stands between is not known.
-      if (!isFolded && laidUpTo !== number - 1) return
-      const reader = pastState(past, number - 1, isFolded ? nothingLaid : laid)
+      const isPersisted = number <= persisted
+      // The state before is unknown without the block below.
+      if (!isPersisted && overlayUpTo !== number - 1) return
+      const reader = pastState(past, number - 1, isPersisted ? emptyOverlay : overlay)
       const executed = await execute(verifying, { ...block, body, reader })
       if (executed === 'missing') counts.notExecuted++
       else {
         counts.executed++
         if (executed !== 'another') {
           const rows = [...rowsOf(encodeDiff(executed))]
-          if (isFolded) checkAfter(verifying, number, rows)
-          if (isFolded) history?.check(number, rows)
+          if (isPersisted) checkAfter(verifying, number, rows)
+          if (isPersisted) history?.check(number, rows)
           checkDiff(verifying, block, rows)
         }
       }
-      if (isFolded) return
+      if (isPersisted) return
       const stored = store.encodedDiff(hash)
       if (stored === undefined) return
-      for (const { key, after } of rowsOf(stored)) laid.set(latin1(key), after?.slice())
-      laidUpTo = number
+      for (const { key, after } of rowsOf(stored)) overlay.set(latin1(key), after?.slice())
+      overlayUpTo = number
       hashes.set(number, hash)
     },
   }
@@ -75,11 +78,14 @@ type Work = StoredHead & {
   readonly reader: ReturnType<typeof pastState>
 }
 
-/** 'another': it does not come out as it is stored, which is told. 'missing': not all is here that it reads. */
+/**
+ * Executes a block. 'another': the result differs from the stored one, which is reported.
+ * 'missing': some of the data is not here.
+ */
 async function execute(verifying: Verifying, work: Work) {
   const { engine, chain, store, findings } = verifying
   const { number, hash, header, reader } = work
-  // A damaged row was told.
+  // A damaged row was reported before.
   const stored = receiptsOf(verifying, hash)
   if (stored === undefined) return 'missing'
   let at = 0
@@ -91,17 +97,20 @@ async function execute(verifying: Verifying, work: Work) {
       ...attributesOfHeader(header, work.body.transactions.at(-1)?.raw),
       parentBeaconBlockRoot: header.parentBeaconBlockRoot,
     },
-    // The root of the receipts holds those that were stored.
+    /*
+     * Before Byzantium, a receipt contains a state root. The stored one is used, because the
+     * receipts root covers it.
+     */
     rootAfter: () => stored[at++]?.decoded.root ?? header.stateRoot,
   })
   const another = (what: string) => {
-    // What was read of a damaged row follows from it.
+    // A different result can follow from a damaged row of the state, which was reported before.
     if (findings.stateCount === 0)
       findings.add({ where: 'headers', key: hash, block: number }, `executed again ${what}`)
     return 'another' as const
   }
   try {
-    await execution.begin()
+    await execution.start()
     for (const [index, { raw }] of work.body.transactions.entries()) {
       const { status } = await execution.execute(decodeTransaction(raw))
       if (status !== 'executed') return another(`transaction ${index} is ${status}`)
@@ -137,7 +146,7 @@ function receiptsOf({ store }: Verifying, hash: Bytes) {
   }
 }
 
-/** What the block left is what is read of the state after it. */
+/** Checks that reads of the state after the block return its changes. */
 function checkAfter(
   { database, store, findings }: Verifying,
   number: number,
@@ -147,17 +156,16 @@ function checkAfter(
     const { value, isHistory } = valueAt(store, key, number)
     if (value === 'missing' || isSame(value, after)) continue
     const { flat, history } = columnsOf(key)
-    const place = isHistory
+    const location = isHistory
       ? { where: history, key: nextChange(database, key, number) ?? key, block: number }
       : { where: flat, key, block: number }
     findings.add(
-      place,
+      location,
       `says ${textOf(value)} of ${bytesToHex(key)} after block ${number}, which left ${textOf(after)}`,
     )
   }
 }
 
-/** Key of the first row of the history above a block. */
 function nextChange(database: Verifying['database'], key: Bytes, number: number) {
   const range = { gte: withNumber(key, number + 1), lt: withNumber(key, Number.MAX_SAFE_INTEGER) }
   return database.range(columnsOf(key).history, { ...range, limit: 1 })[0]?.key
@@ -168,7 +176,7 @@ function checkDiff(
   { number, hash }: StoredHead,
   rows: readonly DiffRow[],
 ): void {
-  const place = { where: 'diffs', key: hash, block: number } as const
+  const location = { where: 'diffs', key: hash, block: number } as const
   try {
     const stored = store.encodedDiff(hash)
     if (stored === undefined) return
@@ -177,17 +185,17 @@ function checkDiff(
       const name = latin1(key)
       const row = left.get(name)
       left.delete(name)
-      // What was before is read from the history, whose row may be the damaged one.
+      // The values before come from the history, whose row may be the damaged one.
       const isBefore = row !== undefined && (isSame(row.before, before) || findings.stateCount > 0)
       if (isBefore && isSame(row.after, after)) continue
-      findings.add(place, `says another thing of ${bytesToHex(key)} than its execution gives`)
+      findings.add(location, `says another thing of ${bytesToHex(key)} than its execution gives`)
       return
     }
     const [more] = left.values()
     if (more !== undefined)
-      findings.add(place, `changes ${bytesToHex(more.key)}, which its execution does not`)
+      findings.add(location, `changes ${bytesToHex(more.key)}, which its execution does not`)
   } catch (error) {
-    findings.add(place, (error as Error).message)
+    findings.add(location, (error as Error).message)
   }
 }
 

@@ -1,69 +1,70 @@
-/** What is wrong in a data directory: which row, and what to do about it. */
+/** Findings in a data directory or a journal: the damaged row, and advice. */
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import type { ColumnName } from '../storage/database/columns.ts'
+import { type CheckedJournal, describeDamage } from '../storage/directory/journal.ts'
 
-/** One row, or several that cannot be told apart. */
+/** A damaged row, or several that cannot be distinguished. */
 export type Finding = {
   /** A column of the database, or the name of a journal. */
   readonly where: ColumnName | 'transactions.journal' | 'flashblocks.journal'
-  /** Hex; undefined: a row that is not there, or more than one. */
+  /** Hex; undefined: a missing row, or several. */
   readonly key: string | undefined
   readonly block: number | undefined
   readonly message: string
   readonly advice: string
 }
-export type Place = {
+export type Location = {
   readonly where: Finding['where']
   readonly key?: Bytes | undefined
   readonly block?: number | undefined
 }
 
 export interface Findings {
-  /** Further ones of a row that was named are left out. */
-  add(place: Place, message: string): void
-  isNamed(place: Place): boolean
-  /** How many rows were named, those that are not kept included. */
+  /** Adds a finding. Further findings about the same row are ignored. */
+  add(location: Location, message: string): void
+  isNamed(location: Location): boolean
+  /** Number of damaged rows, including those beyond `retained`. */
   readonly count: number
-  /** Those that an execution may have read. */
+  /** Number of damaged rows that an execution may read. */
   readonly stateCount: number
-  readonly kept: readonly Finding[]
+  readonly retained: readonly Finding[]
 }
 
-/** Findings that are kept; of a directory with more one knows enough. */
-export const MOST_FINDINGS = 1_000
+export const MAX_FINDINGS = 1_000
 
-/** @param isLazy the directory is one of fetched state */
+/** @param isLazy whether the directory has fetched state */
 export function createFindings(isLazy: boolean): Findings {
-  const kept: Finding[] = []
+  const retained: Finding[] = []
   const named = new Set<string>()
   let count = 0
   let stateCount = 0
-  const nameOf = ({ where, key }: Place) => `${where} ${key === undefined ? '' : bytesToHex(key)}`
+  const nameOf = ({ where, key }: Location) =>
+    `${where} ${key === undefined ? '' : bytesToHex(key)}`
   return {
-    add(place, message) {
-      const name = nameOf(place)
-      if (place.key !== undefined && named.has(name)) return
+    add(location, message) {
+      const name = nameOf(location)
+      if (location.key !== undefined && named.has(name)) return
       count++
-      if (STATE.includes(place.where)) stateCount++
-      if (kept.length >= MOST_FINDINGS) return
+      if (STATE.includes(location.where)) stateCount++
+      if (retained.length >= MAX_FINDINGS) return
       named.add(name)
-      const { where, key, block } = place
+      const { where, key, block } = location
       const advice = adviceOf(where, isLazy)
-      kept.push({ where, key: key && bytesToHex(key), block, message, advice })
+      retained.push({ where, key: key && bytesToHex(key), block, message, advice })
     },
-    isNamed: (place) => named.has(nameOf(place)),
+    isNamed: (location) => named.has(nameOf(location)),
     get count() {
       return count
     },
     get stateCount() {
       return stateCount
     },
-    kept,
+    retained,
   }
 }
 
-/** What an execution reads: what comes out of it otherwise may follow from these. */
+/** Columns that an execution reads. A wrong result may follow from damage there. */
 const STATE: readonly Finding['where'][] = [
   ...(['accounts', 'slots', 'accountHistory', 'slotHistory', 'code', 'numbers'] as const),
 ]
@@ -83,4 +84,21 @@ function adviceOf(where: Finding['where'], isLazy: boolean): string {
         ? 'stop the node, move the directory away and let `follow` begin a new one'
         : 'stop the node, move the directory away and make it again with the command that made it, or put back a copy'
   }
+}
+
+/**
+ * Reports damage of a journal. An entry at the end that a kill cut short is no damage; the next
+ * start drops it.
+ */
+export function journalFinding(
+  where: 'transactions.journal' | 'flashblocks.journal',
+  journal: CheckedJournal | undefined,
+): readonly Finding[] {
+  if (journal === undefined || journal.damages.length === 0) return []
+  const findings = createFindings(false)
+  findings.add(
+    { where },
+    `${describeDamage(journal.damages)}; ${journal.records} records are right`,
+  )
+  return findings.retained
 }

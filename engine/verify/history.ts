@@ -1,4 +1,7 @@
-/** The histories of accounts and slots: of each block exactly the rows of what it changed. Sums say whether, without a list of them. */
+/**
+ * Checks the histories of accounts and slots: each block has exactly the rows of its changes. Sums
+ * avoid a list of all rows.
+ */
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { checksum } from '../primitives/checksum.ts'
 import { bytesToHex, hexToBytes } from '../primitives/hex.ts'
@@ -8,21 +11,24 @@ import { encodeAccount } from '../state/account-codec.ts'
 import type { DiffRow } from '../state/encoded-diff.ts'
 import { latin1 } from '../state/words.ts'
 import { decodeNumber, slotKey, withNumber } from '../storage/blocks/block-codec.ts'
-import { columnsOf } from '../storage/blocks/fold.ts'
+import { columnsOf } from '../storage/blocks/persist.ts'
 import { ALL, type Verifying } from './verifying.ts'
 
 export interface HistorySums {
-  /** @param rows what the block changed, by its execution */
+  /**
+   * Checks the history of a block.
+   * @param rows changes of the block by its execution
+   */
   check(number: number, rows: readonly DiffRow[]): void
 }
 
 const COLUMNS = ['accountHistory', 'slotHistory'] as const
 
-/** Reads both columns once; each `next` has read one row more. Returns their sums by block. */
+/** Sums both columns by block in one pass; yields after each row. */
 export function* sumHistory(verifying: Verifying): Generator<undefined, HistorySums> {
   const { database, store, counts, findings } = verifying
   const first = store.oldestState() + 1
-  const sums = new BigUint64Array(Math.max(0, store.foldHead().number - first + 1))
+  const sums = new BigUint64Array(Math.max(0, store.persistedHead().number - first + 1))
   const firstOf = firstValues(verifying)
   for (const column of COLUMNS) {
     let last: Bytes = NO_BYTES
@@ -52,7 +58,7 @@ export function* sumHistory(verifying: Verifying): Generator<undefined, HistoryS
 
 const sumOf = (key: Bytes, value: Bytes): bigint => checksum(concatBytes(key, value))
 
-/** Which rows of a block are others: looked at one by one, then those that are too many. */
+/** Finds the wrong rows of a block: first the expected ones, then superfluous ones. */
 function nameRows(verifying: Verifying, block: number, rows: readonly DiffRow[]): void {
   const { database, findings } = verifying
   const expected = new Set<string>()
@@ -60,10 +66,10 @@ function nameRows(verifying: Verifying, block: number, rows: readonly DiffRow[])
     const own = withNumber(key, block)
     expected.add(latin1(own))
     const row = database.get(columnsOf(key).history, own)
-    const place = { where: columnsOf(key).history, key: own, block }
-    if (row === undefined) findings.add(place, `is missing: block ${block} changed it`)
+    const location = { where: columnsOf(key).history, key: own, block }
+    if (row === undefined) findings.add(location, `is missing: block ${block} changed it`)
     else if (!equalBytes(row, before ?? NO_BYTES))
-      findings.add(place, `is ${bytesToHex(row)}, before block ${block} it was another`)
+      findings.add(location, `is ${bytesToHex(row)}, before block ${block} it was another`)
   }
   for (const column of COLUMNS)
     for (const { key } of database.scan(column, ALL))
@@ -72,8 +78,8 @@ function nameRows(verifying: Verifying, block: number, rows: readonly DiffRow[])
 }
 
 /**
- * Before its first change a key has the value of the genesis, or none. undefined: the directory begins later, and has nothing to hold
- * its first state to.
+ * Returns the genesis value of a key, which the key has before its first change.
+ * @returns undefined when the directory starts later; its first state cannot be compared
  */
 function firstValues({ store, chain }: Verifying): ((key: Bytes) => Bytes) | undefined {
   if (chain.alloc === undefined || store.oldestState() !== Number(chain.genesisNumber))

@@ -1,4 +1,7 @@
-/** The ledger of promises: what was promised by the checksum in its key, fates by the canonical block, and each transaction's way to it. */
+/**
+ * Checks the promise ledger: promises by the checksum in their key, outcomes by the canonical
+ * block, and the index of transactions.
+ */
 import { equalBytes } from '../primitives/words.ts'
 import { latin1 } from '../state/words.ts'
 import { decodeNumber } from '../storage/blocks/block-codec.ts'
@@ -14,10 +17,10 @@ import {
   rangeOf,
   transactionKey,
 } from '../storage/ledger/codec.ts'
-import type { Fate } from '../storage/ledger-types.ts'
+import type { PromiseOutcome } from '../storage/ledger-types.ts'
 import { faultOf, type Verifying } from './verifying.ts'
 
-/** Each `next` has looked at one row more. */
+/** Checks all rows; yields after each. */
 export function* checkLedger(verifying: Verifying): Generator<undefined, void> {
   const { database, findings, counts } = verifying
   const decided = database.get('ledger', DECIDED_KEY)
@@ -35,10 +38,13 @@ export function* checkLedger(verifying: Verifying): Generator<undefined, void> {
   }
 }
 
-/** Of a transaction to its promise. @throws {Error} where it leads to none */
+/**
+ * Checks that a transaction row leads to its promise.
+ * @throws {Error} when it does not
+ */
 function checkWay({ database, findings }: Verifying, { key, value }: Entry): void {
   const leadsTo = flashblockOf(key)
-  // One that is damaged was told.
+  // A damaged flashblock row was reported before.
   if (findings.isNamed({ where: 'ledger', key: leadsTo })) return
   const of = database.get('ledger', leadsTo)
   if (value.length === 0 && of !== undefined && isPromisedBy(key, { key: leadsTo, value: of }))
@@ -46,7 +52,7 @@ function checkWay({ database, findings }: Verifying, { key, value }: Entry): voi
   throw new Error('leads to no flashblock that promised it')
 }
 
-/** @throws {Error} saying what is wrong */
+/** @throws {Error} with the fault */
 function checkPromises({ store, database }: Verifying, { key, value }: Entry, upTo: number): void {
   const row = decodeFlashblockRow(key, value)
   const { number, payloadId, index, atMs } = row
@@ -58,14 +64,15 @@ function checkPromises({ store, database }: Verifying, { key, value }: Entry, up
   const isDecided = row.decidedAtMs !== 0
   const hash = store.hashOfNumber(number)
   const body = hash && store.body(hash)
-  // A block that is not folded yet, or that is no longer here, says nothing.
+  // A block that is not persisted yet, or not here any more, cannot be compared.
   if (!isDecided || number > upTo || body === undefined) return
-  const places = new Map(body.transactions.map((one, at) => [latin1(one.hash), at]))
-  for (const { hash: promised, position, fate } of row.transactions) {
-    const at = places.get(latin1(promised))
-    const expected: Fate = at === undefined ? 'dropped' : at === position ? 'kept' : 'reordered'
-    if (fate !== expected && fate !== 'unseen')
-      throw new Error(`says that a promise was ${fate}, by block ${number} it was ${expected}`)
+  const indexes = new Map(body.transactions.map((one, at) => [latin1(one.hash), at]))
+  for (const { hash: promised, position, outcome } of row.transactions) {
+    const at = indexes.get(latin1(promised))
+    const expected: PromiseOutcome =
+      at === undefined ? 'dropped' : at === position ? 'kept' : 'reordered'
+    if (outcome !== expected && outcome !== 'unseen')
+      throw new Error(`says that a promise was ${outcome}, by block ${number} it was ${expected}`)
   }
 }
 

@@ -1,4 +1,7 @@
-/** The state after any block that is kept, read from flat state and history, or from the diffs of blocks that are not folded. */
+/**
+ * The state after any retained block, from flat state and history, or from the diffs of unpersisted
+ * blocks.
+ */
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
@@ -9,15 +12,15 @@ import type { Database } from '../storage/database/types.ts'
 import type { StoreReader } from '../storage/types.ts'
 import { ALL } from './verifying.ts'
 
-/** `value`: undefined: absent, or zero; 'missing' in a lazy directory. */
+/** `value`: undefined for absent or zero; 'missing' in a lazy directory. */
 export type PastValue = {
   readonly value: Bytes | undefined | 'missing'
-  /** Whether a row of the history says so, not flat state. */
+  /** Whether the value comes from a history row instead of flat state. */
   readonly isHistory: boolean
 }
 
-/** Values that unfolded blocks left, by key: those up to the block that is read. */
-export type Laid = ReadonlyMap<string, Bytes | undefined>
+/** Values that unpersisted blocks left, by key, up to the block that is read. */
+export type Overlay = ReadonlyMap<string, Bytes | undefined>
 
 /** @param key address, or address ‖ slot */
 export function valueAt(store: StoreReader, key: Bytes, number: number): PastValue {
@@ -31,19 +34,18 @@ const ADDRESS_BYTES = 20
 export type Past = {
   readonly store: StoreReader
   readonly slotsOf: (address: Bytes) => Iterable<Bytes>
-  /** Of an ancestor. */
   readonly hashOf: (number: number) => Bytes | undefined
 }
 
-/** After block `number`, or after `laid`. */
+/** Opens the state after block `number`, or after `overlay`. */
 export function pastState(
   { store, slotsOf, hashOf }: Past,
   number: number,
-  laid: Laid,
+  overlay: Overlay,
 ): StateReader {
   const value = (key: Bytes) => {
     const name = latin1(key)
-    return laid.has(name) ? laid.get(name) : valueAt(store, key, number).value
+    return overlay.has(name) ? overlay.get(name) : valueAt(store, key, number).value
   }
   const put = (key: Bytes, out: Uint32Array, at: number): Presence => {
     const found = value(key)
@@ -65,7 +67,7 @@ export function pastState(
     blockHash: (height) => (height < 0n ? undefined : hashOf(Number(height))),
     hasSlots(address) {
       const owner = bytesOf(address).slice()
-      // Who is absent has no storage: it went with the account.
+      // An absent account has no storage, because storage is deleted with the account.
       if (value(owner) === undefined) return false
       for (const _ of slots(owner)) return true
       return false
@@ -75,8 +77,9 @@ export function pastState(
 }
 
 /**
- * Every slot that an account has or had. A list of all histories is made the first time that one is asked for, where accounts can be
- * destroyed: who reads them by address would read the whole column for each.
+ * Returns a function that lists every slot that an account has or had.
+ * The first call reads the whole slot history once, because a read for each address would scan the
+ * whole column. This concerns chains where accounts can be destroyed.
  */
 export function slotLists(
   database: Database,
@@ -95,7 +98,7 @@ export function slotLists(
   }
 }
 
-/** Keys of slots in the history, by address. */
+/** Returns the slot keys in the history, by address. */
 function pastSlots(database: Database): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>()
   let count = 0
@@ -104,17 +107,17 @@ function pastSlots(database: Database): ReadonlyMap<string, ReadonlySet<string>>
     const slots = found.get(owner) ?? new Set()
     found.set(owner, slots)
     slots.add(latin1(key.subarray(ADDRESS_BYTES, 52)))
-    if (++count > MOST_PAST)
+    if (++count > MAX_PAST)
       throw new TooLargeError(
-        `more than ${MOST_PAST} rows of slots' history: what contracts had that were destroyed cannot be listed`,
+        `more than ${MAX_PAST} rows of slots' history: what contracts had that were destroyed cannot be listed`,
       )
   }
   return found
 }
-/** Held in memory for chains before Cancun: some gigabyte. */
-const MOST_PAST = 5_000_000
+/** Maximum number of rows in memory, some gigabytes; only chains before Cancun need them. */
+const MAX_PAST = 5_000_000
 
-/** The block cannot be executed here. */
+/** The block cannot be executed here, because its history is too large. */
 export class TooLargeError extends Error {
   override name = 'TooLargeError'
 }

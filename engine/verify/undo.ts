@@ -1,6 +1,9 @@
-/** What blocks replaced in the tries: put back, newest first, each row is what the root of the block before says. */
+/**
+ * Checks the undo rows: put back newest first, they give the tries that the root of each block
+ * before names.
+ */
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
-import { decodeHeader } from '../primitives/header-codec.ts'
+import { decodeHeader } from '../primitives/header.ts'
 import { EMPTY_ROOT, keccak256 } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
 import type { Database } from '../storage/database/types.ts'
@@ -12,21 +15,24 @@ import { type ReplacedNode, rowBefore, UNDO_PART, undoRowsOf } from '../storage/
 import { leafAt, rowAt } from '../storage/trie/walk.ts'
 import type { Verifying } from './verifying.ts'
 
-/** Rows that are held in memory: a window of full blocks. What is older is not looked at then. */
-const MOST_ROWS = 2_000_000
+/** Maximum number of rows in memory, a window of full blocks. Older blocks are not checked then. */
+const MAX_ROWS = 2_000_000
 
-/** Each `next` has looked at one block more. @param most blocks below the folded one that are looked at */
-export function* checkUndo(verifying: Verifying, most: number): Generator<undefined, void> {
+/**
+ * Checks the undo rows; yields after each block.
+ * @param max maximum number of blocks below the persisted one
+ */
+export function* checkUndo(verifying: Verifying, max: number): Generator<undefined, void> {
   const { database, store, findings, counts } = verifying
   const rows = new Map<string, Bytes | undefined>()
   const before = layered(database, rows)
-  let { number, hash } = store.foldHead()
-  for (let blocks = 0; blocks < most && rows.size < MOST_ROWS; blocks++) {
-    if (!store.isUnfoldable(number - 1)) return
+  let { number, hash } = store.persistedHead()
+  for (let blocks = 0; blocks < max && rows.size < MAX_ROWS; blocks++) {
+    if (!store.canUnwindTo(number - 1)) return
     const header = store.header(hash)
     const parentHash = header && decodeHeader(header).parentHash.slice()
     const parent = parentHash && store.header(parentHash)
-    // A damaged header was told.
+    // A damaged header was reported before.
     if (parentHash === undefined || parent === undefined) return
     if (!equalBytes(keccak256(parent), parentHash)) return
     try {
@@ -37,7 +43,7 @@ export function* checkUndo(verifying: Verifying, most: number): Generator<undefi
           within(node.row, () => previous(before, node)),
         )
       const root = decodeHeader(parent).stateRoot
-      // Whatever is wrong on the way to a node was found before.
+      // The order is from the root down, so that damage on the path to a node is found first.
       for (const node of replaced.toSorted((a, b) => depthOf(a) - depthOf(b)))
         within(node.row, () => checkRow(before, node, root))
       checkAll(verifying, { rows: before, hash, replaced })
@@ -54,10 +60,10 @@ export function* checkUndo(verifying: Verifying, most: number): Generator<undefi
 }
 
 type Rows = Pick<Database, 'get' | 'getMany'>
-/** `row`: key of the row of the column "undo" that it is in. */
+/** A replaced node; `row` is the key of the row in column "undo" that contains it. */
 type Replaced = ReplacedNode & { readonly row: Bytes }
 
-/** A row of the column "undo" that is not as it was written. */
+/** A row of the column "undo" that differs from what was written. */
 class RowError extends Error {
   override name = 'RowError'
   readonly row: Bytes
@@ -68,16 +74,19 @@ class RowError extends Error {
   }
 }
 
-/** @throws {RowError} for whatever `look` throws */
-function within<T>(row: Bytes, look: () => T): T {
+/**
+ * Runs `read` and names the row in its errors.
+ * @throws {RowError} for whatever `read` throws
+ */
+function within<T>(row: Bytes, read: () => T): T {
   try {
-    return look()
+    return read()
   } catch (error) {
     throw new RowError(row, error as Error)
   }
 }
 
-/** @throws {RowError} */
+/** @throws {RowError} when a row cannot be decoded */
 const replacedBy = (database: Pick<Database, 'scan'>, hash: Bytes): readonly Replaced[] =>
   [...undoRowsOf(database, hash)].flatMap(({ key, nodes }) => {
     const row = key.slice()
@@ -89,12 +98,12 @@ const STORAGE_PATH = 32
 const pathFrom = ({ column }: Pick<ReplacedNode, 'column'>): number =>
   column === 'accountTrie' ? ACCOUNT_PATH : STORAGE_PATH
 
-/** From the state root on: a trie of storage stands behind the leaf of its account. */
+/** Returns the depth from the state root. A storage trie is below the leaf of its account. */
 const depthOf = (node: ReplacedNode): number =>
   node.key[pathFrom(node)]! + (node.column === 'accountTrie' ? 0 : DEEPEST)
 const DEEPEST = 256
 
-/** The stored rows with those put back that were replaced since. */
+/** Reads the stored rows, overlaid with the rows that were put back. */
 function layered(database: Rows, rows: ReadonlyMap<string, Bytes | undefined>): Rows {
   const get: Rows['get'] = (column, key) => {
     if (column !== 'accountTrie' && column !== 'storageTrie') return database.get(column, key)
@@ -104,13 +113,20 @@ function layered(database: Rows, rows: ReadonlyMap<string, Bytes | undefined>): 
   return { get, getMany: (column, keys) => keys.map((key) => get(column, key)) }
 }
 
-/** @throws {TrieError} where the row that is there now is not the one that the block wrote */
+/**
+ * Returns the row before the block.
+ * @throws {TrieError} when the current row is not the one that the block wrote
+ */
 function previous(rows: Rows, node: ReplacedNode): Bytes | undefined {
   const now = rows.get(node.column, node.key)
   return rowBefore(node, now && plainRow(now, (length) => new Uint8Array(length)).row)?.slice()
 }
 
-/** @throws {RowError} {Error} where the block, executed on the trie before it, writes a row that is not among those that are put back */
+/**
+ * Executes the block on the trie before it, and checks that every written row is among the replaced
+ * ones.
+ * @throws {RowError} {Error} when a row is missing
+ */
 function checkAll(
   { store, findings }: Verifying,
   {
@@ -119,7 +135,7 @@ function checkAll(
     replaced,
   }: { readonly rows: Rows; readonly hash: Bytes; readonly replaced: readonly Replaced[] },
 ): void {
-  // A damaged one was told.
+  // A damaged diff was reported before.
   if (findings.isNamed({ where: 'diffs', key: hash })) return
   const diff = store.diff(hash)
   if (diff === undefined) return
@@ -134,19 +150,22 @@ function checkAll(
   const nameOf = ({ column, key }: ReplacedNode) => rowName(column, key)
   const names = new Set(replaced.map(nameOf))
   if ([...written].every((name) => names.has(name))) return
-  const lack = new Error('a trie node that the block wrote is not among those that it puts back')
+  const missing = new Error('a trie node that the block wrote is not among those that it puts back')
   const row = replaced.find((node) => !written.has(nameOf(node)))?.row ?? shortRow(replaced)
-  throw row === undefined ? lack : new RowError(row, lack)
+  throw row === undefined ? missing : new RowError(row, missing)
 }
 
-/** The first row with fewer nodes than it has room for: it, or one that is not there, has lost some. */
+/** Returns the first row that is not full: this row, or one that is missing, has lost nodes. */
 function shortRow(replaced: readonly Replaced[]): Bytes | undefined {
   const counts = new Map<Bytes, number>()
   for (const { row } of replaced) counts.set(row, (counts.get(row) ?? 0) + 1)
   return [...counts].find(([, count]) => count < UNDO_PART)?.[0]
 }
 
-/** @throws {Error} where the trie of the block before has another row at its place */
+/**
+ * Checks a row that was put back.
+ * @throws {Error} when the trie of the block before has another row at this path
+ */
 function checkRow(rows: Rows, { column, key }: ReplacedNode, root: Bytes): void {
   const expected = rows.get(column, key)
   const onDamage = ({ message }: { readonly message: string }) => {
@@ -161,8 +180,8 @@ function checkRow(rows: Rows, { column, key }: ReplacedNode, root: Bytes): void 
     prefixLength === 0 ? root : account === undefined ? EMPTY_ROOT : storageRootOf(account)
   const way = new Uint8Array(32)
   way.set(key.subarray(prefixLength + 1))
-  const place = { key: way, depth: key[prefixLength]! }
-  const found = rowAt({ rows, space: { column, prefix }, root: top, onDamage }, place)
+  const nodePath = { key: way, depth: key[prefixLength]! }
+  const found = rowAt({ rows, space: { column, prefix }, root: top, onDamage }, nodePath)
   const isSame =
     found === undefined || expected === undefined
       ? found === expected

@@ -1,12 +1,13 @@
 /**
- * Whether a data directory holds what its chain says: headers by their hashes, what stands in them by their roots, the state by the tries
- * and these by the root, the history and all that blocks made by executing them again. Nothing is written.
+ * Checks a data directory: headers by their hashes, contents by their roots, the tries by the state
+ * root, flat state by the tries.
+ * History and results are checked by executing blocks again. Nothing is written, except that a
+ * persist pass that was cut off is finished first.
  */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Header } from '../primitives/header.ts'
-import { decodeHeader } from '../primitives/header-codec.ts'
+import { decodeHeader, type Header } from '../primitives/header.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
 import { tailKey } from '../storage/blocks/block-codec.ts'
@@ -15,14 +16,13 @@ import { openStore } from '../storage/blocks/store.ts'
 import { META } from '../storage/database/meta.ts'
 import type { Database } from '../storage/database/types.ts'
 import type { StoredBody } from '../storage/types.ts'
-import { checkCode, checkHeads, checkHeights, checkMomentary } from './beside.ts'
+import { checkCode, checkHeads, checkHeights, checkPartialHeaders } from './beside.ts'
 import { chainDown, checkBlock, checkLeftOver } from './blocks.ts'
+import { checkFetched, checkSomeState, checkState } from './check-state.ts'
 import { openExecutor } from './execute.ts'
-import { checkFetched } from './fetched.ts'
 import { createFindings, type Findings } from './findings.ts'
 import { sumHistory } from './history.ts'
 import { checkLedger } from './ledger.ts'
-import { checkSomeState, checkState } from './state.ts'
 import { checkUndo } from './undo.ts'
 import { type Counts, newCounts, type Verifying } from './verifying.ts'
 
@@ -30,11 +30,11 @@ export type VerifyOptions = {
   readonly database: Database
   readonly chain: ChainSpec
   readonly engine: Engine
-  /** So many blocks and accounts, chosen by chance, and the newest block; undefined: all. */
+  /** Number of random blocks and accounts, besides the newest block; undefined: all. */
   readonly sample: number | undefined
-  /** [0, 1). */
+  /** Random number in [0, 1). */
   readonly random: () => number
-  /** Now and then, and whether to go on. */
+  /** Called from time to time; returns whether to continue. */
   readonly onStep: (step: Step) => boolean
 }
 export type Step = {
@@ -44,17 +44,20 @@ export type Step = {
 }
 
 export type Verified = {
-  readonly findings: Pick<Findings, 'count' | 'kept'>
+  readonly findings: Pick<Findings, 'count' | 'retained'>
   readonly counts: Readonly<Counts>
   readonly head: number
-  /** The whole chain, or as much as was asked for; false: it was stopped. */
+  /** Whether everything that was requested was checked; false: the run was stopped. */
   readonly isDone: boolean
 }
 
-/** @throws {DatabaseError} {StoredChainError} where not even the heads can be read */
+/**
+ * Checks a data directory.
+ * @throws {DatabaseError} {StoredChainError} when even the heads cannot be read
+ */
 export async function verify(options: VerifyOptions): Promise<Verified> {
   const { database, chain, engine, sample } = options
-  finishFold(database)
+  finishPersist(database)
   const store = openStore(database)
   const findings = createFindings(store.isLazy())
   const verifying: Verifying = { database, store, chain, engine, findings, counts: newCounts() }
@@ -67,7 +70,7 @@ export async function verify(options: VerifyOptions): Promise<Verified> {
       if (done % STEPS !== 0) continue
       isDone = options.onStep({ part, done, total: total ?? undefined })
       if (!isDone) break
-      // A signal is heard in between.
+      // The pause lets signal handlers run.
       await new Promise(setImmediate)
     }
     if (!isDone) break
@@ -75,24 +78,26 @@ export async function verify(options: VerifyOptions): Promise<Verified> {
   const { number: head } = store.durableHead()
   return { findings, counts: verifying.counts, head, isDone }
 }
-/** Between two looks at the clock. */
 const STEPS = 64
 
-/** What a kill cut off is finished first, as a start does it: half of a block is nothing to hold to anything. */
-function finishFold(database: Database): void {
-  const isCut = [META.folding, META.foldingTrie].some(
+/**
+ * Finishes a persist pass that a kill cut off, as a start does. Half a block cannot be compared
+ * with anything.
+ */
+function finishPersist(database: Database): void {
+  const isCut = [META.persisting, META.persistingTrie].some(
     (key) => database.get('meta', key) !== undefined,
   )
   if (isCut) recover(database, undefined)
 }
 
 type Part = readonly [name: string, run: () => Iterable<Total> | AsyncIterable<Total>]
-/** How many there are, where it is known. */
+/** Total number of steps, if known. */
 type Total = number | undefined
 
 type Sampling = { readonly sample: number; readonly random: () => number }
 
-/** In this order: what an execution reads is looked at before it. */
+/** Returns the checks in order: the data that an execution reads is checked first. */
 function partsOf(verifying: Verifying, given: VerifyOptions | undefined): readonly Part[] {
   const sampling: Sampling | undefined =
     given === undefined ? undefined : { sample: given.sample!, random: given.random }
@@ -110,7 +115,7 @@ function partsOf(verifying: Verifying, given: VerifyOptions | undefined): readon
     ...(isLazy ? [] : ([['undo', () => checkUndo(verifying, few)]] as const)),
     ...all(
       ['branches', () => once(() => checkHeights(verifying))],
-      ['flashblocks', () => once(() => checkMomentary(verifying))],
+      ['flashblocks', () => once(() => checkPartialHeaders(verifying))],
     ),
     ['ledger', () => checkLedger(verifying)],
   ]
@@ -124,29 +129,29 @@ function stateParts(verifying: Verifying, sampling: Sampling | undefined): reado
   ]
 }
 
-/** Down the headers, then up again with the state. */
+/** Returns two passes: down the headers, then up again with the state. */
 function chainParts(verifying: Verifying, sampling: Sampling | undefined) {
   const { store } = verifying
   const top = store.durableHead().number
-  const fold = store.foldHead().number
+  const persisted = store.persistedHead().number
   const first = store.isLazy()
     ? store.lazyStart()!.oldestBlock
     : Number(verifying.chain.genesisNumber)
-  const isChosen = chosen(sampling, { first, top, fold })
-  /** Of the blocks above the folded one: no index has them. */
-  const unfolded = new Map<number, Bytes>()
+  const isChosen = chosen(sampling, { first, top, persisted })
+  /** Hashes of the blocks above the persisted one, which no index has. */
+  const unpersisted = new Map<number, Bytes>()
 
   function* blocks(): Generator<Total, void> {
     let oldest = top
     let transactions = 0
     for (const block of chainDown(verifying)) {
-      const isFolded = block.number <= fold
+      const isPersisted = block.number <= persisted
       oldest = block.number
-      if (!isFolded) unfolded.set(block.number, block.hash)
+      if (!isPersisted) unpersisted.set(block.number, block.hash)
       if (isChosen(block.number)) {
-        const body = checkBlock(verifying, block, isFolded)
-        // One that is damaged is told already: what leads into it is not left over.
-        if (isFolded) transactions += body?.transactions.length ?? 0
+        const body = checkBlock(verifying, block, isPersisted)
+        // A damaged body was reported before, and no leftover check follows.
+        if (isPersisted) transactions += body?.transactions.length ?? 0
       }
       yield top - first + 1
     }
@@ -160,9 +165,9 @@ function chainParts(verifying: Verifying, sampling: Sampling | undefined) {
     const from = store.oldestState() + 1
     for (let number = from; number <= top; number++) {
       if (!isChosen(number)) continue
-      const hash = number <= fold ? store.hashOfNumber(number) : unfolded.get(number)
-      const header = hash && wholeHeader(verifying, hash)
-      const body = hash && wholeBody(verifying, hash)
+      const hash = number <= persisted ? store.hashOfNumber(number) : unpersisted.get(number)
+      const header = hash && intactHeader(verifying, hash)
+      const body = hash && intactBody(verifying, hash)
       if (hash !== undefined && header !== undefined && body !== undefined)
         await executor.check({ number, hash, header }, body)
       yield top - from + 1
@@ -178,25 +183,32 @@ function* once(run: () => void): Generator<Total, void> {
   yield 1
 }
 
-/** What is above the folded block stands on what is below it: all of that is looked at. */
+/**
+ * Returns the choice of blocks. All blocks above the persisted one are chosen, because each needs
+ * the state of the one below.
+ */
 function chosen(
   sampling: Sampling | undefined,
-  { first, top, fold }: { readonly first: number; readonly top: number; readonly fold: number },
+  {
+    first,
+    top,
+    persisted,
+  }: { readonly first: number; readonly top: number; readonly persisted: number },
 ): (number: number) => boolean {
   if (sampling === undefined) return () => true
   const { sample, random } = sampling
   const numbers = new Set<number>([top])
   for (let at = 0; at < sample; at++) numbers.add(first + Math.floor(random() * (top - first + 1)))
-  return (number) => number > fold || numbers.has(number)
+  return (number) => number > persisted || numbers.has(number)
 }
 
-/** undefined: it is damaged, which was told. */
-function wholeHeader({ store }: Verifying, hash: Bytes): Header | undefined {
+/** Returns the header; undefined: the damaged row was reported before. */
+function intactHeader({ store }: Verifying, hash: Bytes): Header | undefined {
   const row = store.header(hash)
   return row !== undefined && equalBytes(keccak256(row), hash) ? decodeHeader(row) : undefined
 }
 
-function wholeBody({ store, findings }: Verifying, hash: Bytes): StoredBody | undefined {
+function intactBody({ store, findings }: Verifying, hash: Bytes): StoredBody | undefined {
   const isDamaged = [hash, tailKey(hash)].some((key) => findings.isNamed({ where: 'bodies', key }))
   return isDamaged ? undefined : store.body(hash)
 }

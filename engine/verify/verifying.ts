@@ -1,4 +1,4 @@
-/** What every part of a verification has at hand. */
+/** Shared context of all parts of a verification. */
 import type { ChainSpec } from '../chainspec/types.ts'
 import type { Engine } from '../evm/engine.ts'
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
@@ -12,16 +12,14 @@ export type Verifying = {
   readonly chain: ChainSpec
   readonly engine: Engine
   readonly findings: Findings
-  /** How often each thing was looked at. */
   readonly counts: Counts
 }
 
 export type Counts = {
   blocks: number
   transactions: number
-  /** Blocks that were executed again. */
   executed: number
-  /** Those that could not be: their state is not kept, or not here. */
+  /** Blocks that could not be executed, because their state is not retained or not here. */
   notExecuted: number
   accounts: number
   slots: number
@@ -30,7 +28,7 @@ export type Counts = {
   undo: number
   promises: number
   fetched: number
-  /** Rows that say nothing to hold them to: fetched by an older version. */
+  /** Rows without a checksum, fetched by an older version. */
   unproven: number
 }
 
@@ -49,13 +47,13 @@ export const newCounts = (): Counts => ({
   unproven: 0,
 })
 
-/** No key is longer. */
+/** Range of all keys, because no key is longer. */
 export const ALL: { readonly gte: Bytes; readonly lt: Bytes } = {
   gte: NO_BYTES,
   lt: new Uint8Array(80).fill(0xff),
 }
 
-/** What a decoder has against a row; undefined: nothing. */
+/** Returns the error text of a decoder; undefined: the row is fine. */
 export function faultOf(decode: () => void): string | undefined {
   try {
     decode()

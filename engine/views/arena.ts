@@ -1,38 +1,46 @@
 /**
- * The shared arena: one buffer, where each word lies in it, and the hash of keys (ADR 3). Offsets are in 32-bit words.
- * Order in the buffer: control words and lease rows, 64 bytes each; the ring of records; the stamps; what was read; the pages of the tables.
+ * The shared arena is one buffer; this file defines its layout and the hash of keys (ADR 3).
+ * Offsets are in 32-bit words. The order is: control words and lease rows, 64 bytes each; the ring
+ * of snapshots; the stamps; the read flags; the pages of the diff layers.
  */
 import type { Bytes } from '../primitives/bytes.ts'
-import type { BlockId, KeeperWords } from '../storage/types.ts'
+import type { BlockId, PersistenceWords } from '../storage/types.ts'
 import type { SharedViews } from './types.ts'
 
-/** Control words, each alone in its 64 bytes: threads that write one do not slow readers of another. */
+/**
+ * Each control word has a cache line of 64 bytes, because a write slows readers of the same line.
+ */
 export const HEAD = 0
 export const FLOOR = 16
-export const FOLD = 32
-export const UNFOLDS = 48
+export const PERSISTED_ID = 32
+export const UNWINDS = 48
 export const OLDEST = 64
 export const SEED = 80
-/** The newest record that clients are shown; HEAD but for a node that stays behind (ADR 55). */
-export const SHOWN = 96
+/**
+ * Number of the newest snapshot that clients see. It differs from HEAD only with a flashblock lag
+ * (ADR 55).
+ */
+export const VISIBLE = 96
 const ROWS = 112
 const LINE_WORDS = 16
 
-export const RECORDS = 4096
-export const RECORD_WORDS = 40
+export const SNAPSHOTS = 4096
+export const SNAPSHOT_WORDS = 40
 const STAMP_BITS = 20
-/** A byte for each; two keys with one only stay longer than they would alone. */
+/** Two keys can share a read flag; both are then retained longer than one alone. */
 const READ_BITS = 20
 
 export const DEFAULT_PAGE_BYTES = 64 * 1024
 const MIN_PAGE_BYTES = 2048
-/** Of the cache beside the arena: turn, kind, length, where it was read, key, value, and what fills it up. */
+/**
+ * An entry of the cache beside the arena has turn, kind, length, origin, key, value and padding.
+ */
 export const CACHE_ENTRY_BYTES = 160
-/** Entries in which a key may lie. */
+/** Number of entries where a key can be stored. */
 export const CACHE_WAYS = 2
-/** Where nobody says how many. */
+/** Number of entries when the caller gives none. */
 const SMALL_CACHE_ENTRIES = 2 ** 12
-/** Word offsets stay below 2^31, so that they are small integers everywhere. */
+/** Word offsets stay below 2^31, because V8 stores such numbers as small integers. */
 const MAX_BYTES = 2 ** 33 - 2 ** 24
 
 export type Arena = {
@@ -42,24 +50,25 @@ export type Arena = {
   readonly threads: number
   readonly pageWords: number
   readonly pageCount: number
-  /** First word of the ring, the stamps, the reads and the pages. */
-  readonly records: number
+  /** First word of the ring, the stamps, the read flags and the pages. */
+  readonly snapshots: number
   readonly stamps: number
   readonly reads: number
   readonly pages: number
 }
 
 /**
- * Allocates the arena once; only pages that were touched become resident. `bytes`: memory of the tables (viewMemory computes it), the
- * control words come on top. `seed`: random, the same key then hashes differently in every process.
- * @throws {RangeError} on sizes that cannot work.
+ * Allocates the arena; only touched pages become resident.
+ * @param options `bytes` is the memory of the diff layers (see `viewMemory`); the control words
+ * come on top. A random `seed` gives each process different hashes.
+ * @throws {RangeError} for sizes that do not work
  */
 export function createViews(options: {
   readonly bytes: number
   readonly threads: number
   readonly seed: number
   readonly pageBytes?: number
-  /** A power of two (cacheEntriesIn). */
+  /** A power of two (see `cacheEntriesIn`). */
   readonly cacheEntries?: number
 }): SharedViews {
   const { bytes, threads, seed, pageBytes = DEFAULT_PAGE_BYTES, cacheEntries } = options
@@ -79,7 +88,7 @@ export function createViews(options: {
   return { buffer, cache: createCacheMemory(cacheEntries), threads, pageBytes }
 }
 
-/** The most entries that take no more than so many bytes. */
+/** Returns the largest power of two of cache entries that fits into the bytes. */
 export const cacheEntriesIn = (bytes: number): number =>
   2 ** Math.floor(Math.log2(bytes / CACHE_ENTRY_BYTES))
 
@@ -92,11 +101,10 @@ function createCacheMemory(entries = SMALL_CACHE_ENTRIES): SharedArrayBuffer {
   return new SharedArrayBuffer(entries * CACHE_ENTRY_BYTES)
 }
 
-/** The arena as seen by this thread. */
 export function openArena(shared: SharedViews): Arena {
   const words = new Int32Array(shared.buffer)
   const pages = pagesAt(shared.threads)
-  const records = ROWS + shared.threads * LINE_WORDS
+  const snapshots = ROWS + shared.threads * LINE_WORDS
   const pageWords = shared.pageBytes >> 2
   return {
     words,
@@ -105,32 +113,34 @@ export function openArena(shared: SharedViews): Arena {
     threads: shared.threads,
     pageWords,
     pageCount: Math.floor((words.length - pages) / pageWords),
-    records,
-    stamps: records + RECORDS * RECORD_WORDS,
+    snapshots,
+    stamps: snapshots + SNAPSHOTS * SNAPSHOT_WORDS,
     reads: pages - 2 ** (READ_BITS - 2),
     pages,
   }
 }
 
 const pagesAt = (threads: number) =>
-  ROWS + threads * LINE_WORDS + RECORDS * RECORD_WORDS + 2 ** STAMP_BITS + 2 ** (READ_BITS - 2)
+  ROWS + threads * LINE_WORDS + SNAPSHOTS * SNAPSHOT_WORDS + 2 ** STAMP_BITS + 2 ** (READ_BITS - 2)
 
-/** Word of a thread's lease row: the oldest record it reads, or 0; negative while the thread has not looked at the floor yet. */
+/**
+ * Returns the word of a thread's lease row: the oldest snapshot that the thread reads, or 0. The
+ * row is negative until the thread has checked the floor.
+ */
 export const rowAt = (thread: number) => ROWS + thread * LINE_WORDS
 
-/** First word of a record in the ring. */
-export const recordAt = (arena: Arena, number: number) =>
-  arena.records + (number % RECORDS) * RECORD_WORDS
+export const snapshotAt = (arena: Arena, number: number) =>
+  arena.snapshots + (number % SNAPSHOTS) * SNAPSHOT_WORDS
 
-/** Clears the row of a thread that has ended: only after its exit, until then it still reads. */
+/** Clears the row of a thread after its exit. A running thread still reads. */
 export function clearThread(shared: SharedViews, thread: number): void {
   if (!(thread >= 0 && thread < shared.threads))
     throw new RangeError(`views: thread ${thread} of ${shared.threads}`)
   Atomics.store(new Int32Array(shared.buffer), rowAt(thread), 0)
 }
 
-/** The words that the keeper writes. */
-export function keeperWords(shared: SharedViews): KeeperWords {
+/** Returns access to the words that the persistence thread writes. */
+export function persistenceWords(shared: SharedViews): PersistenceWords {
   const arena = openArena(shared)
   const { words } = arena
   const key = new Uint8Array(SLOT_KEY_BYTES)
@@ -140,12 +150,12 @@ export function keeperWords(shared: SharedViews): KeeperWords {
     return hashKey(arena.seed, keyWords, bytes.length >> 2)
   }
   return {
-    fold: () => Atomics.load(words, FOLD),
-    setFold: (id: BlockId) => {
-      Atomics.store(words, FOLD, id)
+    persistedId: () => Atomics.load(words, PERSISTED_ID),
+    setPersistedId: (id: BlockId) => {
+      Atomics.store(words, PERSISTED_ID, id)
     },
-    unfolds: () => Atomics.load(words, UNFOLDS),
-    raiseUnfolds: () => Atomics.add(words, UNFOLDS, 1) + 1,
+    unwinds: () => Atomics.load(words, UNWINDS),
+    raiseUnwinds: () => Atomics.add(words, UNWINDS, 1) + 1,
     setOldest: (number) => {
       Atomics.store(words, OLDEST, number)
     },
@@ -165,15 +175,22 @@ export function keeperWords(shared: SharedViews): KeeperWords {
 const ADDRESS_BYTES = 20
 const SLOT_KEY_BYTES = 52
 
-/** Byte that says that a row of flat state, or code, was read: of a lazy directory, which does not keep for ever what nobody reads. */
+/**
+ * Returns the byte that marks a row of flat state, or code, as read. A lazy directory drops rows
+ * that nobody reads.
+ */
 export const readAt = (arena: Arena, hash: number) => arena.reads * 4 + (hash >>> (32 - READ_BITS))
 
-/** Word of the stamp of a key. Other bits of the hash than those that find index words in small tables. */
+/**
+ * Returns the word of a key's stamp. Stamps use high bits of the hash, because the index of a small
+ * diff layer uses the low bits.
+ */
 export const stampAt = (arena: Arena, hash: number) => arena.stamps + (hash >>> (32 - STAMP_BITS))
 
 /**
- * 32-bit hash of a key's words. Two lanes with different operations: colliding keys of one lane do not collide in the other, whatever
- * the seed; full keys are compared anyway. 13 words take about 15 ns.
+ * Returns a 32-bit hash of a key's words; 13 words take about 15 ns.
+ * Two accumulators with different operations run side by side. Keys that collide in one do not
+ * collide in the other, whatever the seed. Lookups compare full keys as well.
  */
 export function hashKey(seed: number, key: Int32Array, count: number): number {
   let a = seed ^ count

@@ -1,21 +1,22 @@
-/** A block in the making: its increments as entries and blobs of its tables. Reserves everything first, then writes. */
-import { storedReceiptOf } from '../execution/transaction/stored-receipt.ts'
-import type { ExecutedTransaction } from '../execution/transaction/types.ts'
+/**
+ * A block under construction: its increments become entries and blobs of its diff layers. All pages
+ * are reserved before the first write.
+ */
+import { type ExecutedTransaction, storedReceiptOf } from '../execution/transaction/types.ts'
 import type { Bytes } from '../primitives/bytes.ts'
-import type { Header } from '../primitives/header.ts'
-import { encodeHeader } from '../primitives/header-codec.ts'
+import { encodeHeader, type Header } from '../primitives/header.ts'
 import { writeAccount } from '../state/account-codec.ts'
 import type { AccountChange, StateDiff } from '../state/diff.ts'
 import type { BlockId } from '../storage/types.ts'
 import type { Arena } from './arena.ts'
-import type { Pages } from './pages.ts'
 import {
   ACCOUNT,
   BLOCK_HASH,
   CODE,
   type Cursor,
-  createTable,
+  createDiffLayer,
   type Draft,
+  diffLayerOverhead,
   ENTRY_WORDS,
   FINAL,
   HEADER,
@@ -25,13 +26,16 @@ import {
   SLOT,
   TRANSACTION,
   TRANSACTION_HASH,
-  tableOverhead,
   usableWords,
   valueAt,
-} from './table.ts'
+} from './diff-layer.ts'
+import type { Pages } from './pages.ts'
 import type { BlockHandle, Increment } from './types.ts'
 
-/** The handle as the publisher sees it. `parent` is cut when the block is folded: nothing asks below the base. */
+/**
+ * The publisher's own type behind a block handle. Persisting a block clears `parent`, because no
+ * lookup goes below the base.
+ */
 export type Build = {
   readonly id: BlockId
   readonly number: number
@@ -39,21 +43,27 @@ export type Build = {
   readonly payload: Bytes | undefined
   readonly pages: number[]
   cursor: Cursor | undefined
-  /** Newest flashblock index, FINAL when finished, −1 before the first. */
+  /** Newest flashblock index; FINAL for a finished block, −1 before the first increment. */
   tag: number
   header: number
   transactions: number
   logs: number
   hash: Bytes | undefined
-  isHanded: boolean
-  /** Begun, and neither shown nor dropped: kept although no record reaches it. */
+  isSubmitted: boolean
+  /**
+   * The block is started, but neither published nor dropped. Its pages stay although no snapshot
+   * reaches them.
+   */
   isAwaited: boolean
-  isFolded: boolean
+  isPersisted: boolean
 }
 
-/** What a header's entry holds: blob, counts, the index shown to callers, the hash. */
+/** Word offsets in the value of a header's entry: blob, counts, visible flashblock index, hash. */
 export const HEADER_VALUE = { start: 0, length: 1, transactions: 2, index: 3, hash: 4, words: 12 }
-/** What a transaction's entry holds. `firstLog`: index in the block of its first log. */
+/**
+ * Word offsets in the value of a transaction's entry. `firstLog` is the block-wide index of the
+ * first log.
+ */
 export const TRANSACTION_VALUE = {
   raw: 0,
   rawLength: 1,
@@ -71,7 +81,10 @@ const CODE_VALUE = 2
 const BLOCK_HASH_VALUE = 1
 const TRANSACTION_HASH_VALUE = 1
 
-/** Writes increments into the tables of their blocks. Its scratch entry is the only thing it keeps from one to the next. */
+/**
+ * Writes increments into the diff layers of their blocks. One scratch entry is reused for every
+ * write.
+ */
 export class Builder {
   readonly #arena: Arena
   readonly #pages: Pages
@@ -86,7 +99,7 @@ export class Builder {
     this.#pages = pages
   }
 
-  /** 'full': no pages, nothing was changed. */
+  /** Adds an increment. 'full' means that pages are missing; the block is then unchanged. */
   add(build: Build, increment: Increment): 'added' | 'full' {
     const { index, diff, hash } = increment
     if (build.tag === FINAL) throw new Error(`views: block ${build.number} is finished already`)
@@ -110,7 +123,10 @@ export class Builder {
     return 'added'
   }
 
-  /** Another header under the same hash. It stays in the newest table, which those of children lead to. */
+  /**
+   * Replaces the header under the same hash. The entry goes into the newest diff layer, where
+   * children find it.
+   */
   settle(build: Build, header: Header): 'added' | 'full' {
     const { cursor, hash } = build
     if (build.tag !== FINAL || cursor === undefined || hash === undefined)
@@ -128,14 +144,17 @@ export class Builder {
     return 'added'
   }
 
-  /** Reserves pages for all entries and their words, blobs included; opens a further table when the index would pass half. */
+  /**
+   * Reserves pages for all entries, their words and their blobs. A further diff layer opens before
+   * the index is more than half full.
+   */
   #reserve(build: Build, { entries, words }: Size): boolean {
     const arena = this.#arena
-    const room = build.cursor === undefined ? 0 : maxEntries(arena) - build.cursor.entries
-    const tables = Math.max(0, Math.ceil((entries - room) / maxEntries(arena)))
-    const more = words + tables * tableOverhead(arena)
-    // Each table begins a page, whatever the one before has left.
-    return this.#pages.reserve(Math.ceil(more / usableWords(arena)) + tables + 1)
+    const capacity = build.cursor === undefined ? 0 : maxEntries(arena) - build.cursor.entries
+    const diffLayers = Math.max(0, Math.ceil((entries - capacity) / maxEntries(arena)))
+    const more = words + diffLayers * diffLayerOverhead(arena)
+    // Each diff layer starts on a new page.
+    return this.#pages.reserve(Math.ceil(more / usableWords(arena)) + diffLayers + 1)
   }
 
   #takePage(build: Build): number {
@@ -148,13 +167,13 @@ export class Builder {
     const { cursor } = build
     if (cursor !== undefined && cursor.entries < maxEntries(this.#arena)) return cursor
     const { parent } = build
-    const opened = createTable(this.#arena, this.#takePage(build), {
+    const opened = createDiffLayer(this.#arena, this.#takePage(build), {
       id: build.id,
       height: build.number,
       payload: build.payload,
       ...(cursor === undefined
-        ? { parent: tableOf(parent), parentHeight: parent?.number ?? build.number - 1 }
-        : { parent: cursor.table, parentHeight: build.number }),
+        ? { parent: diffLayerOf(parent), parentHeight: parent?.number ?? build.number - 1 }
+        : { parent: cursor.diffLayer, parentHeight: build.number }),
     })
     build.cursor = opened
     return opened
@@ -214,7 +233,6 @@ export class Builder {
     build.logs += receipt.logs.length
   }
 
-  /** `index`: the flashblock index shown to callers. */
   #putHeader(build: Build, tag: number, head: EncodedHeader, index: number): void {
     const value = this.#value
     value[HEADER_VALUE.start] = this.#blob(build, head.rlp)
@@ -232,7 +250,6 @@ export class Builder {
   }
 }
 
-/** Entries and words. */
 type Size = { readonly entries: number; readonly words: number }
 type EncodedTransaction = { readonly executed: ExecutedTransaction; readonly receipt: Bytes }
 type EncodedHeader = { readonly rlp: Bytes; readonly hash: Bytes }
@@ -242,14 +259,16 @@ const encodeExecuted = (executed: ExecutedTransaction): EncodedTransaction => ({
   receipt: storedReceiptOf(executed),
 })
 
-/** Table of a block that is a parent: its last one, 0 when its pages are given back or it never had any. */
-const tableOf = (handle: BlockHandle | undefined): number =>
-  (handle as Build | undefined)?.cursor?.table ?? 0
+/**
+ * Returns the last diff layer of a parent block; 0 when the block has no pages or had them retired.
+ */
+const diffLayerOf = (handle: BlockHandle | undefined): number =>
+  (handle as Build | undefined)?.cursor?.diffLayer ?? 0
 
 const blobWords = (blob: Bytes) => (blob.length + 3) >> 2
 const entryWords = (kind: number, valueWords: number) => ENTRY_WORDS + (kind >> 8) + valueWords
 
-/** What an increment takes, at most. */
+/** Returns the upper limit of what an increment takes. */
 function sizeOf(
   diff: StateDiff,
   transactions: readonly EncodedTransaction[],

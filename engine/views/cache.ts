@@ -1,9 +1,12 @@
 /**
- * Flat values that the threads of the process have read, below the tables: a publish changes nothing in it. One for all threads, in shared
- * memory: what one thread has read the others find, and V8 does not count it as memory of each of them (2026-11: with 19 MB in a thread's
- * own typed arrays its collections took longer than the reads had). Full keys compared, newest read wins (ADR 3). Whether a value still
- * holds is the reader's question: it knows stamps and view. Every word is an Atomics one, on both sides: a plain read may be made before
- * the look at the turn that stands above it, or after the one below it, on a processor whose memory is ordered less than that of x64.
+ * Cache of flat values that threads have read; it lies below the diff layers, so a publish changes
+ * nothing.
+ * All threads share one cache. In November 2026, 19 MB of typed arrays in each thread made garbage
+ * collection slower than the reads.
+ * Full keys are compared and the newest read wins (ADR 3). The reader checks with stamps and view
+ * whether a value is still valid.
+ * Every access is atomic. A processor with weak memory order could move a plain read across the
+ * check of the turn word.
  */
 import type { BlockId } from '../storage/types.ts'
 import { CACHE_ENTRY_BYTES, CACHE_WAYS } from './arena.ts'
@@ -12,59 +15,69 @@ import type { Query } from './walk.ts'
 const KEY_WORDS = 13
 const VALUE_WORDS = 18
 
-// Words of an entry.
-/** Even: at rest; odd: some thread is writing it. Raised by each write. */
+// Word offsets in an entry.
+/**
+ * An even turn means that the entry is at rest; an odd turn means that a thread writes. Each write
+ * raises the turn.
+ */
 const TURN = 0
-/** 0: empty. */
+/** Kind 0 marks an empty entry. */
 const KIND = 1
 const COUNT = 2
 const BLOCK = 3
 const HEIGHT = 4
-const UNFOLDED = 5
+const UNWINDS = 5
 const KEY = 6
 const VALUE = KEY + KEY_WORDS
 const ENTRY_WORDS = CACHE_ENTRY_BYTES / 4
 
-/** What a thread has found last: a copy, which other threads do not change. */
+/**
+ * The last value that a thread has found. The value is a copy, so other threads do not change it.
+ */
 export type FlatCache = {
-  /** Whether the key is there; what follows is about its value. */
+  /** Returns whether the key is cached. The methods below describe the value that was found. */
   find(query: Query): boolean
   block(): BlockId
   height(): number
-  unfolds(): number
-  /** Copies the value; returns its words, 0: absent. */
+  unwinds(): number
+  /** Copies the value and returns its number of words; 0 means absent. */
   read(out: Uint32Array, at: number): number
-  /** `value`: words, empty when absent. `block`, `height`: the fold it was read at. */
+  /**
+   * Stores a value: its words, or none for an absent value. `at` names the persist pass of the
+   * read.
+   */
   store(
     query: Query,
     value: Uint32Array,
-    at: { readonly id: BlockId; readonly height: number; readonly unfolds: number },
+    at: { readonly id: BlockId; readonly height: number; readonly unwinds: number },
   ): void
 }
 
-/** The cache as seen by this thread. */
 export function openCache(memory: SharedArrayBuffer): FlatCache {
   const words = new Int32Array(memory)
   const sets = words.length / ENTRY_WORDS / CACHE_WAYS
-  const found = { block: 0, height: 0, unfolds: 0, count: 0, value: new Uint32Array(VALUE_WORDS) }
+  const found = { block: 0, height: 0, unwinds: 0, count: 0, value: new Uint32Array(VALUE_WORDS) }
   let writes = 0
   const setOf = (hash: number) => (hash & (sets - 1)) * CACHE_WAYS * ENTRY_WORDS
 
-  /** Copies first and looks at the turn again then: what was written over meanwhile is not there. */
+  /**
+   * Copies the entry and then checks the turn again. An entry that was overwritten meanwhile counts
+   * as not found.
+   */
   function take(entry: number, query: Query): boolean {
     const turn = Atomics.load(words, entry + TURN)
     if ((turn & 1) === 1 || !isOf(words, entry, query)) return false
     const count = Atomics.load(words, entry + COUNT)
     found.block = Atomics.load(words, entry + BLOCK)
     found.height = Atomics.load(words, entry + HEIGHT)
-    found.unfolds = Atomics.load(words, entry + UNFOLDED)
+    found.unwinds = Atomics.load(words, entry + UNWINDS)
     for (let i = 0; i < count && i < VALUE_WORDS; i++)
       found.value[i] = Atomics.load(words, entry + VALUE + i)
     found.count = count
     return Atomics.load(words, entry + TURN) === turn
   }
-  /** That of the key, else one after the other. */
-  function placeOf(set: number, query: Query): number {
+  /** Returns the entry of the key. Without one, the ways take turns. */
+  function entryOf(set: number, query: Query): number {
     for (let way = 0; way < CACHE_WAYS; way++)
       if (isOf(words, set + way * ENTRY_WORDS, query)) return set + way * ENTRY_WORDS
     return set + (writes++ % CACHE_WAYS) * ENTRY_WORDS
@@ -79,22 +92,25 @@ export function openCache(memory: SharedArrayBuffer): FlatCache {
     },
     block: () => found.block,
     height: () => found.height,
-    unfolds: () => found.unfolds,
+    unwinds: () => found.unwinds,
     read(out, at) {
       for (let i = 0; i < found.count; i++) out[at + i] = found.value[i]!
       return found.count
     },
-    store(query, value, { id, height, unfolds }) {
-      const entry = placeOf(setOf(query.hash), query)
+    store(query, value, { id, height, unwinds }) {
+      const entry = entryOf(setOf(query.hash), query)
       const turn = Atomics.load(words, entry + TURN)
-      // Another thread writes it: that value is as good. One that was ended in the middle leaves the entry unused for good.
+      /*
+       * A value that another thread writes now is as good. A thread that was ended during a write
+       * leaves the entry unusable for good.
+       */
       if ((turn & 1) === 1) return
       if (Atomics.compareExchange(words, entry + TURN, turn, turn + 1) !== turn) return
       Atomics.store(words, entry + KIND, query.kind)
       Atomics.store(words, entry + COUNT, value.length)
       Atomics.store(words, entry + BLOCK, id)
       Atomics.store(words, entry + HEIGHT, height)
-      Atomics.store(words, entry + UNFOLDED, unfolds)
+      Atomics.store(words, entry + UNWINDS, unwinds)
       for (let i = 0; i < query.kind >> 8; i++) Atomics.store(words, entry + KEY + i, query.key[i]!)
       for (let i = 0; i < value.length; i++) Atomics.store(words, entry + VALUE + i, value[i]!)
       Atomics.store(words, entry + TURN, turn + 2)

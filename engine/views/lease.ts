@@ -1,31 +1,37 @@
-/** Leases: one word per thread, the oldest record it reads; a thread may hold several (ADR 3). */
-import { type Arena, FLOOR, HEAD, rowAt, SHOWN } from './arena.ts'
-import { readRecord, type ViewRecord } from './record.ts'
+/**
+ * Leases: one word per thread names the oldest snapshot that the thread reads (ADR 3). A thread can
+ * have several leases.
+ */
+import { type Arena, FLOOR, HEAD, rowAt, VISIBLE } from './arena.ts'
+import { type ChainSnapshot, readSnapshot } from './chain-snapshot.ts'
 
 export type Lease = {
-  readonly record: ViewRecord
-  readonly isHeld: () => boolean
-  /** Again: nothing happens. */
+  readonly snapshot: ChainSnapshot
+  readonly isLeased: () => boolean
+  /** Ends the lease; a second call does nothing. */
   readonly release: () => void
 }
 export type Leases = {
-  /** That this thread may read. */
+  /** Returns the newest snapshot that this thread may read. */
   newest(): number
   lease(): Lease
-  /** Of all, also of those that clients are not shown. */
+  /** Returns the newest snapshot of all, whether clients see it or not. */
   newestOfAll(): number
-  /** Leases a record that this thread's front holds for it; undefined: gone. */
-  adopt(record: number): Lease | undefined
+  /**
+   * Leases a snapshot that this thread's front already leases; undefined when the snapshot is gone.
+   */
+  adopt(snapshot: number): Lease | undefined
 }
 
-/** Of a thread that no other one is told of. */
+/** Front of a thread that names no other one. */
 const FRONT = 0
 
 /**
- * One per thread: it alone writes the row. `front`: the row of the thread that lends it records, its own where it is a front itself.
- * `seesAll`: also what clients are not shown yet, for threads that make the chain.
- * @throws {RangeError} where the recycler would read the front's row after this one: a view that passes from one to the other between two
- * looks would be seen in neither.
+ * Opens the leases of a thread; no other thread writes its row.
+ * @param options `front` is the thread that lends its snapshots; a front names itself. `seesAll`
+ * includes snapshots that clients do not see yet, for threads that make the chain.
+ * @throws {RangeError} when `front` is above `thread`. The recycler reads rows in order and could
+ * miss a view that moves from front to thread.
  */
 export function openLeases(
   arena: Arena,
@@ -33,7 +39,7 @@ export function openLeases(
   { front = FRONT, seesAll = false }: { readonly front?: number; readonly seesAll?: boolean } = {},
 ): Leases {
   const { words } = arena
-  const top = seesAll ? HEAD : SHOWN
+  const top = seesAll ? HEAD : VISIBLE
   if (!(thread >= 0 && thread < arena.threads))
     throw new RangeError(`views: thread ${thread} of ${arena.threads}`)
   if (!(front >= 0 && front <= thread))
@@ -43,38 +49,38 @@ export function openLeases(
   const row = rowAt(thread)
   const counts = new Map<number, number>()
 
-  function hold(number: number): Lease {
+  function pin(number: number): Lease {
     counts.set(number, (counts.get(number) ?? 0) + 1)
-    let isHeld = true
+    let isLeased = true
     const release = () => {
-      if (!isHeld) return
-      isHeld = false
+      if (!isLeased) return
+      isLeased = false
       const left = counts.get(number)! - 1
       if (left > 0) counts.set(number, left)
       else {
         counts.delete(number)
-        Atomics.store(words, row, leastOf(counts.keys()))
+        Atomics.store(words, row, minOf(counts.keys()))
       }
     }
     try {
-      return { record: readRecord(arena, number), isHeld: () => isHeld, release }
+      return { snapshot: readSnapshot(arena, number), isLeased: () => isLeased, release }
     } catch (error) {
-      // Nobody holds it: a row that stayed at it would pin every page from there on.
+      // The row is cleared, because a row that stays set pins every later page.
       release()
       throw error
     }
   }
-  /** The row covers the record, or is set to it and then no recycler has passed it. */
+  /** Sets the row unless it covers the snapshot; false when the recycler has passed. */
   function enter(number: number): boolean {
     const before = Atomics.load(words, row)
     if (before !== 0 && before <= number) return true
-    // Negative while it may have to be taken back: such a row keeps pages, and covers no other thread.
+    // The row is negative until the check: it protects pages, but covers no thread.
     Atomics.store(words, row, -number)
     const isIn = mayEnter(number)
     Atomics.store(words, row, isIn ? number : before)
     return isIn
   }
-  /** After the row is set: either the recycler sees the row, or we see its floor. */
+  /** The row is set before: the recycler sees the row, or this thread the new floor. */
   function mayEnter(number: number): boolean {
     if (Atomics.load(words, FLOOR) <= number) return true
     if (thread !== front) {
@@ -87,20 +93,20 @@ export function openLeases(
     newest: () => Atomics.load(words, top),
     newestOfAll: () => Atomics.load(words, HEAD),
     lease() {
-      // Ends: the floor never passes what is shown, so it can overtake us only as often as the writer publishes in these few instructions.
+      // The floor never passes the visible snapshot, so a retry means a publish meanwhile.
       for (;;) {
         const number = Atomics.load(words, top)
         if (number === 0) throw new Error('views: nothing is published yet')
-        if (enter(number)) return hold(number)
+        if (enter(number)) return pin(number)
       }
     },
-    adopt: (number) => (number > 0 && enter(number) ? hold(number) : undefined),
+    adopt: (number) => (number > 0 && enter(number) ? pin(number) : undefined),
   }
 }
 
-/** 0: there is none. */
-function leastOf(numbers: Iterable<number>): number {
-  let least = 0
-  for (const number of numbers) if (least === 0 || number < least) least = number
-  return least
+/** Returns the smallest number, or 0 for an empty list. */
+function minOf(numbers: Iterable<number>): number {
+  let min = 0
+  for (const number of numbers) if (min === 0 || number < min) min = number
+  return min
 }

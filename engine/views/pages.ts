@@ -1,56 +1,61 @@
 /**
- * Pages of the arena: free, owned by a table, or retired with it. A retired table's pages are used again when no thread leases a record
- * that could reach it (ADR 3).
+ * Pages of the arena are free, owned by a diff layer, or retired with their layer (ADR 3).
+ * Retired pages are reused when no thread leases a snapshot that could reach them.
  */
-import { type Arena, FLOOR, rowAt, SHOWN } from './arena.ts'
+import { type Arena, FLOOR, rowAt, VISIBLE } from './arena.ts'
 
 export type Pages = {
-  /** True when `count` pages can be taken now; looks at the leases when too few are free. */
+  /** Returns whether `count` pages can be taken now; checks the leases when too few are free. */
   reserve(count: number): boolean
-  /** A page that was reserved. */
+  /** Takes a page that was reserved. */
   take(): number
-  /** From record `record` on no record reaches these pages. */
-  retire(pages: readonly number[], record: number): void
-  /** Looks at the leases and frees what no thread can read any more. Raises the floor. */
+  /** Retires pages that no snapshot from this number on reaches. */
+  retire(pages: readonly number[], snapshot: number): void
+  /** Checks the leases, raises the floor and frees the pages that no thread can read any more. */
   recycle(): void
-  /** Records below this one were read by no thread at the last look. The floor may be above one that is. */
+  /** No thread read a snapshot below this number at the last check. The floor can be higher. */
   unreadBelow(): number
-  /** Pages that can be had now. */
   freeCount(): number
-  /** Pages of retired tables that some thread can still read. */
-  heldCount(): number
-  /** The oldest record a thread reads, or the newest that is shown when none does. */
+  /** Number of pages of retired diff layers that some thread can still read. */
+  pinnedCount(): number
+  /** The oldest snapshot that a thread reads, or the newest visible one without any lease. */
   oldestLease(): number
 }
 
 export function openPages(arena: Arena): Pages {
   const { words, pageCount, pageWords } = arena
   const free: number[] = []
-  const retired: { readonly pages: readonly number[]; readonly record: number }[] = []
-  /** Pages below this one were used before: fresh ones are touched, and become resident, only when those do not suffice. */
+  const retired: { readonly pages: readonly number[]; readonly snapshot: number }[] = []
+  /**
+   * Pages from this one on were never used. They stay non-resident until the used pages do not
+   * suffice.
+   */
   let fresh = 0
   let unreadBelow = 0
   const unused = () => free.length + pageCount - fresh
-  function retiredCount(isCounted: (record: number) => boolean): number {
+  function retiredCount(isCounted: (snapshot: number) => boolean): number {
     let count = 0
-    for (const { pages, record } of retired) if (isCounted(record)) count += pages.length
+    for (const { pages, snapshot } of retired) if (isCounted(snapshot)) count += pages.length
     return count
   }
 
   function recycle() {
     const floor = oldestLease()
     if (floor > Atomics.load(words, FLOOR)) Atomics.store(words, FLOOR, floor)
-    // Read again after the floor is raised: a row set meanwhile either is seen here or its thread sees the floor. A front before
-    // its workers: these take over a view while its row covers it, and between two looks it may pass from one to the other.
+    /*
+     * The leases are read again after the floor is raised: either a new row is seen, or its thread
+     * sees the floor. Fronts are read before their workers, because a worker takes over a view
+     * while the front's row covers it.
+     */
     unreadBelow = Math.min(floor, oldestLease())
-    let kept = 0
+    let retained = 0
     for (const each of retired)
-      if (each.record <= unreadBelow) free.push(...each.pages)
-      else retired[kept++] = each
-    retired.length = kept
+      if (each.snapshot <= unreadBelow) free.push(...each.pages)
+      else retired[retained++] = each
+    retired.length = retained
   }
   function oldestLease() {
-    let oldest = Atomics.load(words, SHOWN)
+    let oldest = Atomics.load(words, VISIBLE)
     for (let thread = 0; thread < arena.threads; thread++) {
       const row = Math.abs(Atomics.load(words, rowAt(thread)))
       if (row !== 0 && row < oldest) oldest = row
@@ -68,18 +73,18 @@ export function openPages(arena: Arena): Pages {
       if (fresh === pageCount) throw new Error('views: a page was taken that was not reserved')
       return arena.pages + pageWords * fresh++
     },
-    retire(pages, record) {
-      retired.push({ pages, record })
+    retire(pages, snapshot) {
+      retired.push({ pages, snapshot })
     },
     recycle,
     unreadBelow: () => unreadBelow,
     freeCount() {
       const oldest = oldestLease()
-      return unused() + retiredCount((record) => record <= oldest)
+      return unused() + retiredCount((snapshot) => snapshot <= oldest)
     },
-    heldCount() {
+    pinnedCount() {
       const oldest = oldestLease()
-      return retiredCount((record) => record > oldest)
+      return retiredCount((snapshot) => snapshot > oldest)
     },
     oldestLease,
   }

@@ -1,58 +1,63 @@
-/** The writer's side of the shared views: tables, records, and which tables later records no longer reach (ADR 3). */
+/**
+ * The writer's side of the shared views: diff layers, snapshots, and the retirement of unreachable
+ * diff layers (ADR 3).
+ */
 import type { Bytes } from '../primitives/bytes.ts'
 import { hexToBytes } from '../primitives/hex.ts'
 import { equalBytes } from '../primitives/words.ts'
-import { type Arena, FOLD, HEAD, openArena, RECORDS, SHOWN, UNFOLDS } from './arena.ts'
+import { type Arena, HEAD, openArena, PERSISTED_ID, SNAPSHOTS, UNWINDS, VISIBLE } from './arena.ts'
 import { type Build, Builder } from './build.ts'
+import { type ChainSnapshot, type Position, publishSnapshot } from './chain-snapshot.ts'
+import { FINAL } from './diff-layer.ts'
 import { openPages } from './pages.ts'
-import { type Position, publishRecord, type ViewRecord } from './record.ts'
-import { type Behind, Showing } from './showing.ts'
-import { FINAL } from './table.ts'
-import type { BlockHandle, Publisher, SharedViews } from './types.ts'
+import { type BlockHandle, FULL_BLOCK_INDEX, type Publisher, type SharedViews } from './types.ts'
+import { type FlashblockLag, Visibility } from './visibility.ts'
 import { indexOf } from './walk.ts'
-import { WHOLE_INDEX } from './whole-index.ts'
 
 /**
- * Opens the writer's side of a fresh arena. `base`: the fold head; it gets the first block id, and the fold word names it. Nothing can
- * be read before the first publish. `behind`: clients are shown records later; left out: at once.
- * @throws {Error} when the arena has a writer already.
+ * Opens the writer's side of a fresh arena. Nothing can be read before the first publish.
+ * @param base the persisted head; it gets the first block id, which is also stored as the persisted
+ * id
+ * @param lag delay before clients see a snapshot; without it, snapshots are visible at once
+ * @throws {Error} when the arena has a writer already
  */
 export function openPublisher(
   shared: SharedViews,
   base: { readonly number: number; readonly hash: Bytes },
-  behind?: Behind,
+  lag?: FlashblockLag,
 ): Publisher {
   const arena = openArena(shared)
-  if (Atomics.load(arena.words, FOLD) !== 0) throw new Error('views: this arena has a writer')
-  const state = new PublisherState(arena, base, behind)
+  if (Atomics.load(arena.words, PERSISTED_ID) !== 0)
+    throw new Error('views: this arena has a writer')
+  const state = new PublisherState(arena, base, lag)
   return {
     get base() {
       return state.base
     },
-    showing: state.showing,
+    visibility: state.visibility,
     stored: (block) => state.stored(block),
-    begin: (parent, payloadId) => state.begin(parent, payloadId),
+    start: (parent, payloadId) => state.start(parent, payloadId),
     add: (block, increment) => state.builder.add(state.find(block), increment),
     finish: (block, header, hash) => state.builder.finish(state.find(block), header, hash),
     settle: (block, header) => state.builder.settle(state.find(block), header),
     drop: (block) => state.drop(block),
     publish: (heads) => state.publish(heads),
-    handOver: (block) => {
-      state.find(block).isHanded = true
+    submitForPersistence: (block) => {
+      state.find(block).isSubmitted = true
     },
-    answered: (block) => {
+    onResponse: (block) => {
       const build = state.find(block)
-      build.isHanded = false
+      build.isSubmitted = false
       build.isAwaited = false
     },
-    folded: (block) => state.folded(block),
-    unfolded: (to) => state.unfolded(to),
+    persisted: (block) => state.persisted(block),
+    unwound: (to) => state.unwound(to),
     stats: () => ({
       pages: arena.pageCount,
       freePages: state.pages.freeCount(),
-      heldPages: state.pages.heldCount(),
-      ...state.tableStats(),
-      records: Atomics.load(arena.words, HEAD),
+      pinnedPages: state.pages.pinnedCount(),
+      ...state.diffLayerStats(),
+      snapshots: Atomics.load(arena.words, HEAD),
       oldestLease: state.pages.oldestLease(),
     }),
   }
@@ -62,38 +67,41 @@ class PublisherState {
   readonly arena: Arena
   readonly pages: ReturnType<typeof openPages>
   readonly builder: Builder
-  /** Blocks whose tables are not retired, and the base. */
+  /** The base, and all blocks whose diff layers are not retired. */
   readonly builds = new Map<number, Build>()
-  readonly showing: Showing | undefined
+  readonly visibility: Visibility | undefined
   base: Build
-  /** Of the last record. */
-  #last: { readonly pending: BlockHandle; readonly unfolds: number } | undefined
+  /** Pending block and unwinds of the last snapshot. */
+  #last: { readonly pending: BlockHandle; readonly unwinds: number } | undefined
   #nextId = 1
-  #unfolds: number
+  #unwinds: number
 
   constructor(
     arena: Arena,
     base: { readonly number: number; readonly hash: Bytes },
-    behind: Behind | undefined,
+    lag: FlashblockLag | undefined,
   ) {
     this.arena = arena
-    this.showing = behind && new Showing(behind, (record) => this.#show(record))
+    this.visibility = lag && new Visibility(lag, (snapshot) => this.#display(snapshot))
     this.pages = openPages(arena)
     this.builder = new Builder(arena, this.pages)
-    this.#unfolds = Atomics.load(arena.words, UNFOLDS)
+    this.#unwinds = Atomics.load(arena.words, UNWINDS)
     this.base = baseBuild(this.#nextId++, base)
     this.builds.set(this.base.id, this.base)
-    Atomics.store(arena.words, FOLD, this.base.id)
+    Atomics.store(arena.words, PERSISTED_ID, this.base.id)
   }
 
   stored(block: { readonly number: number; readonly hash: Bytes }): Build {
     return baseBuild(this.#nextId++, block)
   }
 
-  begin(parent: BlockHandle, payloadId: string | undefined): Build {
-    // A folded parent needs no table, any other must have kept its own: a link left out would be a hole in the chain.
+  start(parent: BlockHandle, payloadId: string | undefined): Build {
+    /*
+     * An unpersisted parent needs its diff layers, because a missing link would be a hole in the
+     * chain.
+     */
     const below = this.builds.get(parent.id) ?? (parent as Build)
-    if (!below.isFolded) this.find(parent)
+    if (!below.isPersisted) this.find(parent)
     if (below.tag !== FINAL)
       throw new Error(`views: block ${parent.number} is not finished, it cannot have a child`)
     const payload = payloadId === undefined ? undefined : hexToBytes(payloadId)
@@ -105,7 +113,7 @@ class PublisherState {
       payload,
       tag: -1,
       isAwaited: true,
-      isFolded: false,
+      isPersisted: false,
     }
     this.builds.set(build.id, build)
     return build
@@ -116,7 +124,7 @@ class PublisherState {
     if (build !== undefined) build.isAwaited = false
   }
 
-  /** @throws {Error} for a block whose tables are retired. */
+  /** @throws {Error} for a block whose diff layers are retired */
   find(block: BlockHandle): Build {
     const build = this.builds.get(block.id)
     if (build === undefined)
@@ -130,59 +138,63 @@ class PublisherState {
     const complete = this.find(heads.complete)
     const pending = this.find(heads.pending)
     this.#checkChain([pending, complete, canonical, base])
-    for (const whole of [canonical, complete])
-      if (whole.tag !== FINAL) throw new Error(`views: block ${whole.number} is not finished`)
+    for (const finished of [canonical, complete])
+      if (finished.tag !== FINAL) throw new Error(`views: block ${finished.number} is not finished`)
     if (pending.tag < 0) throw new Error(`views: block ${pending.number} has no increment`)
     const number = Atomics.load(arena.words, HEAD) + 1
-    if (number - RECORDS >= this.pages.unreadBelow()) this.pages.recycle()
-    const record = {
+    if (number - SNAPSHOTS >= this.pages.unreadBelow()) this.pages.recycle()
+    const snapshot = {
       number,
       base: { id: base.id, height: base.number, hash: base.hash! },
-      unfolds: this.#unfolds,
+      unwinds: this.#unwinds,
       safe: heads.safe,
       finalized: heads.finalized,
       canonical: positionOf(canonical),
       complete: positionOf(complete),
       pending: positionOf(pending),
     }
-    publishRecord(arena, record, this.pages.unreadBelow())
-    this.#tellShown(record, pending)
+    publishSnapshot(arena, snapshot, this.pages.unreadBelow())
+    this.#updateVisible(snapshot, pending)
     this.#retire(number, [canonical, complete, pending])
     return number
   }
 
-  #show(record: number): void {
-    Atomics.store(this.arena.words, SHOWN, record)
+  #display(snapshot: number): void {
+    Atomics.store(this.arena.words, VISIBLE, snapshot)
   }
 
-  #tellShown({ number, pending: head, unfolds }: ViewRecord, pending: Build): void {
-    if (this.showing === undefined) {
-      this.#show(number)
+  #updateVisible({ number, pending: head, unwinds }: ChainSnapshot, pending: Build): void {
+    if (this.visibility === undefined) {
+      this.#display(number)
       return
     }
     const before = this.#last
-    this.#last = { pending, unfolds }
+    this.#last = { pending, unwinds }
     const isContinued =
-      before !== undefined && before.unfolds === unfolds && goesOnFrom(pending, before.pending)
-    const index = pending.payload === undefined ? WHOLE_INDEX : indexOf(this.arena, head)
-    this.showing.published(number, { height: head.height, index }, isContinued)
+      before !== undefined && before.unwinds === unwinds && goesOnFrom(pending, before.pending)
+    const index = pending.payload === undefined ? FULL_BLOCK_INDEX : indexOf(this.arena, head)
+    this.visibility.published(number, { height: head.height, index }, isContinued)
   }
 
-  folded(block: BlockHandle): void {
+  persisted(block: BlockHandle): void {
     const build = this.find(block)
-    if (build.tag !== FINAL) throw new Error(`views: folded block ${build.number} is not finished`)
-    build.isFolded = true
+    if (build.tag !== FINAL)
+      throw new Error(`views: persisted block ${build.number} is not finished`)
+    build.isPersisted = true
     build.parent = undefined
     this.base = build
   }
 
-  unfolded(to: Parameters<Publisher['unfolded']>[0]): BlockHandle {
-    this.#unfolds = to.unfolds
+  unwound(to: Parameters<Publisher['unwound']>[0]): BlockHandle {
+    this.#unwinds = to.unwinds
     const known = this.builds.get(to.id)
-    this.base = known?.isFolded === true ? known : baseBuild(to.id, to)
+    this.base = known?.isPersisted === true ? known : baseBuild(to.id, to)
     this.builds.set(to.id, this.base)
     this.#nextId = Math.max(this.#nextId, to.id + 1)
-    // A branch was begun on the folded block by the name it had then; the keeper may have given it another.
+    /*
+     * A branch may refer to the persisted block by its old id. The persistence thread may have
+     * given a new one.
+     */
     for (const build of this.builds.values()) {
       const parent = build.parent as Build | undefined
       if (parent?.hash !== undefined && equalBytes(parent.hash, to.hash)) build.parent = this.base
@@ -190,17 +202,17 @@ class PublisherState {
     return this.base
   }
 
-  tableStats(): { readonly tables: number; readonly ownedPages: number } {
-    let tables = 0
+  diffLayerStats(): { readonly diffLayers: number; readonly ownedPages: number } {
+    let diffLayers = 0
     let ownedPages = 0
     for (const { pages } of this.builds.values()) {
-      if (pages.length > 0) tables++
+      if (pages.length > 0) diffLayers++
       ownedPages += pages.length
     }
-    return { tables, ownedPages }
+    return { diffLayers, ownedPages }
   }
 
-  /** Each block of the list descends from the next or is it. */
+  /** Checks that each block of the list descends from the next one or is equal to it. */
   #checkChain(blocks: readonly Build[]): void {
     let at: BlockHandle | undefined = blocks[0]
     for (const want of blocks) {
@@ -210,11 +222,17 @@ class PublisherState {
     }
   }
 
-  /** Every table that record `number` and later ones cannot reach, and that nobody else needs. */
+  /**
+   * Retires each diff layer that is not needed and that snapshot `number` and later ones cannot
+   * reach.
+   */
   #retire(number: number, heads: readonly Build[]): void {
     const live = new Set<number>([this.base.id])
     for (const head of heads) {
-      // A head's own table is read even when it is the base: header, transactions, receipts.
+      /*
+       * Requests read header, transactions and receipts from a head's own diff layer, even when the
+       * head is the base.
+       */
       live.add(head.id)
       head.isAwaited = false
       for (let at: BlockHandle | undefined = head; at !== undefined; at = at.parent) {
@@ -225,7 +243,7 @@ class PublisherState {
       }
     }
     for (const build of this.builds.values())
-      if (build.isHanded || build.isAwaited) this.#mark(build, live)
+      if (build.isSubmitted || build.isAwaited) this.#mark(build, live)
     for (const build of this.builds.values()) {
       const isHead = heads.includes(build)
       if (live.has(build.id) && (build.id !== this.base.id || isHead)) continue
@@ -238,21 +256,21 @@ class PublisherState {
 
   #mark(build: Build, live: Set<number>): void {
     let at: BlockHandle | undefined = build
-    while (at !== undefined && this.builds.get(at.id)?.isFolded === false) {
+    while (at !== undefined && this.builds.get(at.id)?.isPersisted === false) {
       live.add(at.id)
       at = at.parent
     }
   }
 }
 
-/** The block itself, which has only grown, or one that stands on it. */
+/** Returns whether `block` is `before` itself, with more flashblocks, or a descendant. */
 function goesOnFrom(block: BlockHandle, before: BlockHandle): boolean {
   let at: BlockHandle | undefined = block
   while (at !== undefined && at.number > before.number) at = at.parent
   return at?.id === before.id
 }
 
-/** A block that only the store knows. */
+/** Makes a handle for a block that only the store has. */
 const baseBuild = (
   id: number,
   base: { readonly number: number; readonly hash: Bytes | undefined },
@@ -268,15 +286,15 @@ const baseBuild = (
   transactions: 0,
   logs: 0,
   hash: base.hash,
-  isHanded: false,
+  isSubmitted: false,
   isAwaited: false,
-  isFolded: true,
+  isPersisted: true,
 })
 
 const positionOf = (build: Build): Position => ({
   id: build.id,
   height: build.number,
-  table: build.cursor?.table ?? 0,
+  diffLayer: build.cursor?.diffLayer ?? 0,
   tag: build.tag,
   header: build.cursor === undefined ? 0 : build.header,
   transactions: build.transactions,

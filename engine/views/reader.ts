@@ -1,4 +1,7 @@
-/** State as one view sees it: tables first, then what was folded, with a look at the fold word after each read (ADR 3). */
+/**
+ * Reads state through a view: diff layers first, then persisted state. Each persisted read is
+ * followed by a check of the persisted id (ADR 3).
+ */
 import { type Bytes, NO_BYTES } from '../primitives/bytes.ts'
 import { EMPTY_HASH } from '../primitives/keccak.ts'
 import { equalBytes } from '../primitives/words.ts'
@@ -10,10 +13,9 @@ import {
   ViewError,
 } from '../state/reader.ts'
 import type { BlockId, StoreReader } from '../storage/types.ts'
-import { type Arena, FOLD, OLDEST, openArena, readAt, stampAt, UNFOLDS } from './arena.ts'
+import { type Arena, OLDEST, openArena, PERSISTED_ID, readAt, stampAt, UNWINDS } from './arena.ts'
 import { type FlatCache, openCache } from './cache.ts'
-import { type Lease, type Leases, openLeases } from './lease.ts'
-import type { Position, ViewRecord } from './record.ts'
+import type { ChainSnapshot, Position } from './chain-snapshot.ts'
 import {
   ACCOUNT,
   CODE,
@@ -26,30 +28,34 @@ import {
   SLOT,
   valueAt,
   valueWordsOf,
-} from './table.ts'
+} from './diff-layer.ts'
+import { type Lease, type Leases, openLeases } from './lease.ts'
 import type { SharedViews } from './types.ts'
 import {
   blockAt,
+  completeBlocks,
   createQuery,
   findInChain,
   hashOf,
-  heldToEnd,
   prepare,
   type Query,
 } from './walk.ts'
 
-/** What one thread reads views with. */
 export type ViewThread = {
   readonly arena: Arena
   readonly store: StoreReader
   readonly leases: Leases
   readonly cache: FlatCache
   readonly query: Query
-  /** A value on its way from the store: a read ends before the next one begins. */
+  /** One buffer for values from the store is enough, because reads do not overlap. */
   readonly scratch: ReturnType<typeof createScratch>
 }
 
-/** `thread`: the row of leases that is this thread's alone; `front`: the row of the one that lends it records, 0 unless said. */
+/**
+ * Opens a thread's access to views.
+ * @param options `thread` is the thread's own row of leases. `front` is the row that lends it
+ * snapshots, 0 by default.
+ */
 export function openViewThread(options: {
   readonly views: SharedViews
   readonly store: StoreReader
@@ -69,25 +75,26 @@ export function openViewThread(options: {
 }
 
 /**
- * The state after `at`, a block or prefix of the lease's record.
- * @throws {ViewError} 'pruned' for a prefix of a folded block: flat state and history have whole blocks.
+ * Opens the state after `at`, a block or prefix of the lease's snapshot.
+ * @throws {ViewError} 'pruned' for a prefix of a persisted block, because flat state and history
+ * have complete blocks only
  */
 export function openState(thread: ViewThread, lease: Lease, at: Position): StateReader {
   const { arena, cache, query, scratch, store } = thread
-  const { record } = lease
-  const { base } = record
+  const { snapshot } = lease
+  const { base } = snapshot
   if (at.tag !== FINAL && at.height <= base.height)
     throw new ViewError('pruned', `state within block ${at.height} is not kept any more`)
-  const fold = openFold(arena, record, at)
-  const { load, hand } = scratch
-  const { flat, valueAfter, readOld } = openHistory(thread, record)
+  const flatCheck = openFlatCheck(arena, snapshot, at)
+  const { load, putValue } = scratch
+  const { flat, valueAfter, readOld } = openHistory(thread, snapshot)
   const isLazy = store.isLazy()
 
   function read(kind: number, out: Uint32Array, outAt: number): Presence {
-    assertHeld(lease)
+    assertLeased(lease)
     prepare(arena, query, kind)
     if (at.height < base.height) {
-      // What is read is a row of flat state where no later block has changed it.
+      // A value that no later block has changed comes from a row of flat state.
       if (isLazy) arena.bytes[readAt(arena, query.hash)] = 1
       return readOld(kind, at.height, { out, outAt })
     }
@@ -96,19 +103,23 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
     if (isLazy) arena.bytes[readAt(arena, query.hash)] = 1
     if (cache.find(query) && isFresh()) return cache.read(out, outAt) === 0 ? 'absent' : 'present'
     const value = flat(kind)
-    if (fold.isOvertaken()) return hand(valueAfter(kind, base.height), out, outAt)
-    // What is missing never gets into the cache: it may be fetched at any moment, and nobody is told.
-    if (value !== 'missing') cache.store(query, value === undefined ? NOTHING : load(value), fold)
-    return hand(value, out, outAt)
+    if (flatCheck.isOvertaken()) return putValue(valueAfter(kind, base.height), out, outAt)
+    // A missing value is not cached, because it may be fetched at any moment without a notice.
+    if (value !== 'missing')
+      cache.store(query, value === undefined ? NOTHING : load(value), flatCheck)
+    return putValue(value, out, outAt)
   }
   function isFresh(): boolean {
     const height = cache.height()
     const isSame =
-      cache.unfolds() === record.unfolds &&
+      cache.unwinds() === snapshot.unwinds &&
       Atomics.load(arena.words, stampAt(arena, query.hash)) <= height &&
-      (height <= base.height || fold.isHeld(cache.block()))
-    // After the stamp: the fold of another branch may have set it back, and comes after the unfold.
-    if (isSame) assertValid(arena, record)
+      (height <= base.height || flatCheck.isComplete(cache.block()))
+    /*
+     * An unwind comes before a persist pass of another branch, which may lower the stamp. The stamp
+     * is therefore read first.
+     */
+    if (isSame) assertValid(arena, snapshot)
     return isSame
   }
 
@@ -125,17 +136,20 @@ export function openState(thread: ViewThread, lease: Lease, at: Position): State
     code: (hash) => readCode(thread, lease, at, hash),
     blockHash: (number) => readBlockHash(thread, lease, at, number),
     hasSlots(owner) {
-      // Old slots cannot be listed. Only before EIP-161 could storage be left without code and nonce, in a genesis or by a failed creation.
+      /*
+       * Old slots cannot be listed. An account without code and nonce can have storage only from
+       * before EIP-161: by genesis or a failed creation.
+       */
       if (at.height < base.height) return false
-      for (const _ of readSlots({ thread, lease, at, fold }, owner)) return true
+      for (const _ of readSlots({ thread, lease, at, flatCheck }, owner)) return true
       return false
     },
-    slots: (owner) => readSlots({ thread, lease, at, fold }, owner),
+    slots: (owner) => readSlots({ thread, lease, at, flatCheck }, owner),
   }
 }
 
-/** State as of the fold head, and as of a block below it, of the key that stands in the query. */
-function openHistory({ arena, store, cache, query, scratch }: ViewThread, record: ViewRecord) {
+/** Opens reads of the query's key in the persisted head and in the blocks below. */
+function openHistory({ arena, store, cache, query, scratch }: ViewThread, snapshot: ChainSnapshot) {
   const address = query.bytes.subarray(0, 20)
   const slotKey = query.bytes.subarray(0, 52)
 
@@ -146,8 +160,10 @@ function openHistory({ arena, store, cache, query, scratch }: ViewThread, record
   const hasChanged = (number: number) =>
     Atomics.load(arena.words, stampAt(arena, query.hash)) > number
   /**
-   * Latest value first, then the first change after block `number`: a fold in between is seen by the second read. The first change is found
-   * alone where there is one, and stays the first: what is folded later stands behind it. A stamp says where it is worth looking.
+   * Reads the latest value, then the first change after block `number`; the second read notices a
+   * persist pass in between.
+   * A change that is found suffices alone, because later changes are stored after the first. The
+   * stamp says whether a search for a change is worthwhile.
    */
   function valueAfter(
     kind: number,
@@ -156,15 +172,15 @@ function openHistory({ arena, store, cache, query, scratch }: ViewThread, record
   ): Bytes | undefined | 'missing' {
     const change = isChanged ? historyOf(kind, number) : 'unchanged'
     if (change !== 'unchanged') {
-      assertKept(number)
+      assertRetained(number)
       return change
     }
     const latest = flat(kind)
     const before = historyOf(kind, number)
-    assertKept(number)
+    assertRetained(number)
     return before === 'unchanged' ? latest : before
   }
-  /** The same value until something is unfolded: it is cached as a kind of its own, in a place for each height. */
+  /** Reads a value after an old block, cached under its height until an unwind. */
   function readOld(
     kind: number,
     height: number,
@@ -173,27 +189,26 @@ function openHistory({ arena, store, cache, query, scratch }: ViewThread, record
     const isChanged = hasChanged(height)
     query.kind = kind | OLD
     query.hash ^= Math.imul(height, HEIGHT_MIX)
-    if (cache.find(query) && cache.height() === height && cache.unfolds() === record.unfolds) {
-      assertKept(height)
+    if (cache.find(query) && cache.height() === height && cache.unwinds() === snapshot.unwinds) {
+      assertRetained(height)
       return cache.read(out, outAt) === 0 ? 'absent' : 'present'
     }
     const value = valueAfter(kind, height, isChanged)
     if (value !== 'missing') {
       const words = value === undefined ? NOTHING : scratch.load(value)
-      cache.store(query, words, { id: 0, height, unfolds: record.unfolds })
+      cache.store(query, words, { id: 0, height, unwinds: snapshot.unwinds })
     }
-    return scratch.hand(value, out, outAt)
+    return scratch.putValue(value, out, outAt)
   }
-  /** After the read: what was pruned, or unfolded, before it is seen here. */
-  function assertKept(number: number): void {
-    assertValid(arena, record)
+  /** The check follows the read, because pruning or an unwind could have come before. */
+  function assertRetained(number: number): void {
+    assertValid(arena, snapshot)
     if (number < Atomics.load(arena.words, OLDEST))
       throw new ViewError('pruned', `state of block ${number} is not kept any more`)
   }
   return { flat, valueAfter, readOld }
 }
 
-/** Where bytes of a value become words. */
 function createScratch() {
   const scratch = new Uint32Array(ACCOUNT_WORDS)
   const scratchBytes = new Uint8Array(scratch.buffer)
@@ -202,44 +217,51 @@ function createScratch() {
     scratchBytes.set(value)
     return scratch.subarray(0, value.length >> 2)
   }
-  function hand(value: Bytes | undefined | 'missing', out: Uint32Array, outAt: number): Presence {
+  function putValue(
+    value: Bytes | undefined | 'missing',
+    out: Uint32Array,
+    outAt: number,
+  ): Presence {
     if (value === 'missing') return 'missing'
     if (value === undefined) return 'absent'
     out.set(load(value), outAt)
     return 'present'
   }
 
-  return { load, hand }
+  return { load, putValue }
 }
 
 const NOTHING = new Uint32Array(0)
-/** Of the kind of a cached value: that after an old block. */
+/** Flag in the kind of a cached value that belongs to an old block. */
 const OLD = 0x80
-/** Spreads heights over the cache: an odd number, far from a power of two. */
+/** Odd multiplier, far from a power of two, which spreads heights over the cache. */
 const HEIGHT_MIX = 0x9e3779b1
 
-/** What the fold word may say so that flat state is right for this view: the base, or a block that it holds to the end. */
-type Fold = {
-  /** The block last seen in the fold word, its height and the unfolds of the view: where a flat value was read. */
+/** Checks that flat state is right for this view: its block is the base or complete here. */
+type FlatCheck = {
+  /** The persisted block at the last check and the unwinds of the view: a value's origin. */
   readonly id: BlockId
   readonly height: number
-  readonly unfolds: number
-  isHeld(id: BlockId): boolean
-  /** Looks at fold word and unfolds, after a read. @throws {ViewError} void. */
+  readonly unwinds: number
+  isComplete(id: BlockId): boolean
+  /**
+   * Checks persisted id and unwinds after a read.
+   * @throws {ViewError} 'void' after an unwind
+   */
   isOvertaken(): boolean
 }
 
-function openFold(arena: Arena, record: ViewRecord, at: Position): Fold {
-  let held: Map<BlockId, number> | undefined
+function openFlatCheck(arena: Arena, snapshot: ChainSnapshot, at: Position): FlatCheck {
+  let complete: Map<BlockId, number> | undefined
   let id = 0
   let height = 0
   const heights = () => {
-    held ??= new Map([
-      [record.base.id, record.base.height] as const,
-      // A prefix does not hold its block to the end: once folded, flat state has all of it.
-      ...heldToEnd(arena, at, record.base.height),
+    complete ??= new Map([
+      [snapshot.base.id, snapshot.base.height] as const,
+      // A prefix is left out, because flat state has the rest of its block once that is persisted.
+      ...completeBlocks(arena, at, snapshot.base.height),
     ])
-    return held
+    return complete
   }
   return {
     get id() {
@@ -248,12 +270,12 @@ function openFold(arena: Arena, record: ViewRecord, at: Position): Fold {
     get height() {
       return height
     },
-    unfolds: record.unfolds,
-    isHeld: (block) => heights().has(block),
+    unwinds: snapshot.unwinds,
+    isComplete: (block) => heights().has(block),
     isOvertaken() {
-      const now = Atomics.load(arena.words, FOLD)
-      // After the fold word: an unfold brings that back to what this view holds, when the value is read already.
-      assertValid(arena, record)
+      const now = Atomics.load(arena.words, PERSISTED_ID)
+      // The unwinds are checked last, because an unwind could restore an id of this view.
+      assertValid(arena, snapshot)
       if (now === id) return false
       const found = heights().get(now)
       if (found === undefined) return true
@@ -264,15 +286,16 @@ function openFold(arena: Arena, record: ViewRecord, at: Position): Fold {
   }
 }
 
-/** @throws {ViewError} 'void' when the chain was unfolded since the record. */
-export function assertValid(arena: Arena, record: ViewRecord): void {
-  if (Atomics.load(arena.words, UNFOLDS) !== record.unfolds)
-    throw new ViewError('void', 'the chain was unfolded below this view: take a newer one')
+/** @throws {ViewError} 'void' when the chain was unwound since the snapshot */
+export function assertValid(arena: Arena, snapshot: ChainSnapshot): void {
+  if (Atomics.load(arena.words, UNWINDS) !== snapshot.unwinds)
+    throw new ViewError('void', 'the chain was unwound below this view: take a newer one')
 }
 
-/** A read after the release would see recycled pages. */
-export function assertHeld(lease: Lease): void {
-  if (!lease.isHeld()) throw new Error(`views: record ${lease.record.number} was released already`)
+/** @throws {Error} after the release, because a read could then see recycled pages */
+export function assertLeased(lease: Lease): void {
+  if (!lease.isLeased())
+    throw new Error(`views: snapshot ${lease.snapshot.number} was released already`)
 }
 
 function copyEntry(arena: Arena, entry: number, out: Uint32Array, outAt: number): Presence {
@@ -289,18 +312,18 @@ function readCode(
   at: Position,
   hash: Bytes,
 ): Bytes | 'missing' {
-  assertHeld(lease)
+  assertLeased(lease)
   if (equalBytes(hash, EMPTY_HASH)) return NO_BYTES
   query.bytes.set(hash)
   prepare(arena, query, CODE)
-  const entry = findInChain(arena, query, at, lease.record.base.height)
+  const entry = findInChain(arena, query, at, lease.snapshot.base.height)
   if (entry !== 0) {
     const value = valueAt(arena, entry)
     return readBlob(arena, arena.words[value]!, arena.words[value + 1]!)
   }
   if (store.isLazy()) arena.bytes[readAt(arena, query.hash)] = 1
   const code = store.code(hash)
-  if (code === undefined) assertValid(arena, lease.record)
+  if (code === undefined) assertValid(arena, lease.snapshot)
   return code ?? 'missing'
 }
 
@@ -310,9 +333,9 @@ function readBlockHash(
   at: Position,
   number: bigint,
 ): Bytes | undefined {
-  assertHeld(lease)
+  assertLeased(lease)
   const { arena, store } = thread
-  const { base } = lease.record
+  const { base } = lease.snapshot
   if (number > BigInt(at.height) || number < 0n) return undefined
   const height = Number(number)
   if (height > base.height) {
@@ -321,55 +344,55 @@ function readBlockHash(
   }
   if (height === base.height) return base.hash
   const hash = store.hashOfNumber(height)
-  assertValid(arena, lease.record)
+  assertValid(arena, lease.snapshot)
   return hash
 }
 
-/** Slots of the chain's tables, newest first, over those of flat state. */
+/** Yields the slots of the chain's diff layers, newest first, over those of flat state. */
 function* readSlots(
   view: {
     readonly thread: ViewThread
     readonly lease: Lease
     readonly at: Position
-    readonly fold: Fold
+    readonly flatCheck: FlatCheck
   },
   owner: Uint32Array,
 ): Generator<{ readonly key: Bytes; readonly value: Bytes }> {
-  const { thread, lease, at, fold } = view
+  const { thread, lease, at, flatCheck } = view
   const { arena, store } = thread
-  assertHeld(lease)
-  const { base } = lease.record
+  assertLeased(lease)
+  const { base } = lease.snapshot
   if (at.height < base.height)
     throw new ViewError('pruned', `slots of an account cannot be listed at block ${at.height}`)
   const address = Buffer.from(Int32Array.from(owner).buffer)
-  const laid = new Map<string, Bytes | undefined>()
-  let { table, height, tag } = at
+  const overlay = new Map<string, Bytes | undefined>()
+  let { diffLayer, height, tag } = at
   while (height > base.height) {
-    for (const entry of entriesOf(arena, table, SLOT, tag)) {
+    for (const entry of entriesOf(arena, diffLayer, SLOT, tag)) {
       const from = keyAt(entry) * 4
       if (address.compare(arena.bytes, from, from + 20) !== 0) continue
       const key = Buffer.from(arena.bytes.slice(from + 20, from + 52)).toString('latin1')
-      if (laid.has(key)) continue
+      if (overlay.has(key)) continue
       const value = valueAt(arena, entry) * 4
       const isAbsent = valueWordsOf(arena, entry) === 0
-      laid.set(key, isAbsent ? undefined : arena.bytes.slice(value, value + SLOT_WORDS * 4))
+      overlay.set(key, isAbsent ? undefined : arena.bytes.slice(value, value + SLOT_WORDS * 4))
     }
-    const below = parentHeightOf(arena, table)
+    const below = parentHeightOf(arena, diffLayer)
     if (below !== height) tag = FINAL
-    table = parentOf(arena, table)
+    diffLayer = parentOf(arena, diffLayer)
     height = below
   }
-  const look = () => {
-    if (fold.isOvertaken())
-      throw new ViewError('void', 'a fold overtook the listing of slots: take a newer view')
+  const check = () => {
+    if (flatCheck.isOvertaken())
+      throw new ViewError('void', 'a persist pass overtook the listing of slots: take a newer view')
   }
   for (const slot of store.flatSlots(address)) {
-    if (laid.has(Buffer.from(slot.key).toString('latin1'))) continue
-    // Before each, for whoever stops early.
-    look()
+    if (overlay.has(Buffer.from(slot.key).toString('latin1'))) continue
+    // The check runs before each slot, because the caller may stop early.
+    check()
     yield slot
   }
-  look()
-  for (const [key, value] of laid)
+  check()
+  for (const [key, value] of overlay)
     if (value !== undefined) yield { key: Uint8Array.from(Buffer.from(key, 'latin1')), value }
 }

@@ -1,9 +1,9 @@
-/** Walking a view's chain of tables: from a head down to the base of its record, block by block (ADR 3). */
+/** Walks a view's chain of diff layers from a head down to the base of its snapshot (ADR 3). */
 import type { Bytes } from '../primitives/bytes.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import { type Arena, hashKey } from './arena.ts'
 import { HEADER_VALUE } from './build.ts'
-import type { Position } from './record.ts'
+import type { Position } from './chain-snapshot.ts'
 import {
   BLOCK_HASH,
   blockIdOf,
@@ -15,9 +15,9 @@ import {
   payloadOf,
   readBlob,
   valueAt,
-} from './table.ts'
+} from './diff-layer.ts'
 
-/** A key being looked for; one per thread, filled anew for each lookup. */
+/** A key to look up. Each thread reuses one query. */
 export type Query = {
   kind: number
   hash: number
@@ -29,28 +29,31 @@ export function createQuery(): Query {
   const key = new Int32Array(13)
   return { kind: 0, hash: 0, limit: 0, key, bytes: new Uint8Array(key.buffer) }
 }
-/** Hashes what stands in the key, once for all tables. */
+/** Hashes the words in the key once for all diff layers. */
 export function prepare(arena: Arena, query: Query, kind: number): void {
   query.kind = kind
   query.hash = hashKey(arena.seed, query.key, kind >> 8)
 }
 
-/** Entry of a prepared query in the chain from `from` down to, not including, height `base`; 0: none. In the own block tags count. */
+/**
+ * Returns the entry of a prepared query in the chain from `from` down to, but not including, height
+ * `base`; 0: none. Tags limit the search in the first block only.
+ */
 export function findInChain(arena: Arena, query: Query, from: Position, base: number): number {
-  let { table, height } = from
+  let { diffLayer, height } = from
   query.limit = from.tag
   while (height > base) {
-    const entry = findEntry(arena, table, query)
+    const entry = findEntry(arena, diffLayer, query)
     if (entry !== 0) return entry
-    const below = parentHeightOf(arena, table)
+    const below = parentHeightOf(arena, diffLayer)
     if (below !== height) query.limit = FINAL
     height = below
-    table = parentOf(arena, table)
+    diffLayer = parentOf(arena, diffLayer)
   }
   return 0
 }
 
-/** As `findInChain`, and the block that has the entry. */
+/** Returns the entry that `findInChain` would find, and its block. */
 export function findWithBlock(
   arena: Arena,
   query: Query,
@@ -64,71 +67,74 @@ export function findWithBlock(
   return undefined
 }
 
-/** Entry of a prepared query in one block's tables. */
 export function findInBlock(arena: Arena, query: Query, block: Position): number {
-  let { table, height } = block
+  let { diffLayer, height } = block
   query.limit = block.tag
   while (height === block.height) {
-    const entry = findEntry(arena, table, query)
+    const entry = findEntry(arena, diffLayer, query)
     if (entry !== 0) return entry
-    height = parentHeightOf(arena, table)
-    table = parentOf(arena, table)
+    height = parentHeightOf(arena, diffLayer)
+    diffLayer = parentOf(arena, diffLayer)
   }
   return 0
 }
 
-/** The blocks of the chain above height `base`, newest first; all but the first are held to the end. */
+/**
+ * Yields the blocks of the chain above height `base`, newest first. All but the first are complete.
+ */
 export function* blocksOf(arena: Arena, from: Position, base: number): Generator<Position> {
-  if (from.table === 0) return
+  if (from.diffLayer === 0) return
   yield from
-  let table = from.table
+  let diffLayer = from.diffLayer
   let height = from.height
   for (;;) {
-    const below = parentHeightOf(arena, table)
-    table = parentOf(arena, table)
+    const below = parentHeightOf(arena, diffLayer)
+    diffLayer = parentOf(arena, diffLayer)
     if (below <= base) return
-    if (below !== height) yield wholeBlock(arena, table, below)
+    if (below !== height) yield completeBlock(arena, diffLayer, below)
     height = below
   }
 }
 
-/** The block of height `height` in the chain of `from`; undefined outside of (base, from]. */
+/**
+ * Returns the block of height `height` in the chain of `from`; undefined outside of (base, from].
+ */
 export function blockAt(
   arena: Arena,
   from: Position,
   base: number,
   height: number,
 ): Position | undefined {
-  if (height === from.height) return from.table === 0 ? undefined : from
+  if (height === from.height) return from.diffLayer === 0 ? undefined : from
   if (height > from.height || height <= base) return undefined
-  // Links alone: a block's own entry is looked up once, however many stand between.
-  let { table } = from
+  // The loop follows links only. One lookup then finds the header entry of the block.
+  let { diffLayer } = from
   for (let at = from.height; at > height; ) {
-    at = parentHeightOf(arena, table)
-    table = parentOf(arena, table)
+    at = parentHeightOf(arena, diffLayer)
+    diffLayer = parentOf(arena, diffLayer)
   }
-  return wholeBlock(arena, table, height)
+  return completeBlock(arena, diffLayer, height)
 }
 
-/** Id and height of each block above height `base` that the chain of `from` holds to the end. */
-export function* heldToEnd(
+/** Yields id and height of each complete block above height `base` in the chain of `from`. */
+export function* completeBlocks(
   arena: Arena,
   from: Position,
   base: number,
 ): Generator<readonly [id: number, height: number]> {
-  if (from.table === 0) return
+  if (from.diffLayer === 0) return
   if (from.tag === FINAL) yield [from.id, from.height]
-  let { table, height } = from
+  let { diffLayer, height } = from
   for (;;) {
-    const below = parentHeightOf(arena, table)
-    table = parentOf(arena, table)
+    const below = parentHeightOf(arena, diffLayer)
+    diffLayer = parentOf(arena, diffLayer)
     if (below <= base) return
-    if (below !== height) yield [blockIdOf(arena, table), below]
+    if (below !== height) yield [blockIdOf(arena, diffLayer), below]
     height = below
   }
 }
 
-/** The block as it was at flashblock `tag`; undefined when it was never published so. */
+/** Returns the block as of flashblock `tag`; undefined when that prefix was never published. */
 export function prefixOf(arena: Arena, block: Position, tag: number): Position | undefined {
   const query = createQuery()
   query.key[0] = tag
@@ -139,21 +145,21 @@ export function prefixOf(arena: Arena, block: Position, tag: number): Position |
   return { ...block, tag, header, transactions }
 }
 
-function wholeBlock(arena: Arena, table: number, height: number): Position {
+function completeBlock(arena: Arena, diffLayer: number, height: number): Position {
   const block = {
-    id: blockIdOf(arena, table),
+    id: blockIdOf(arena, diffLayer),
     height,
-    table,
+    diffLayer,
     tag: FINAL,
     header: 0,
     transactions: 0,
   }
-  const whole = prefixOf(arena, block, FINAL)
-  if (whole === undefined) throw new Error(`views: block ${height} has a child and no end`)
-  return whole
+  const full = prefixOf(arena, block, FINAL)
+  if (full === undefined) throw new Error(`views: block ${height} has a child and no end`)
+  return full
 }
 
-/** Where in the chain above `base` a block hash, momentary or final, belongs. */
+/** Finds the position of a block hash, partial or final, in the chain above `base`. */
 export function findHash(
   arena: Arena,
   hash: Bytes,
@@ -168,26 +174,28 @@ export function findHash(
   return prefixOf(arena, found.block, arena.words[valueAt(arena, found.entry)]!)
 }
 
-/** 0x + 16 hex digits: the payload that a block in tables came with; undefined: it came whole. */
-export function payloadAt(arena: Arena, { table }: Position): string | undefined {
-  const payload = payloadOf(arena, table)
+/**
+ * Returns the payload of a block in diff layers, 0x and 16 hex digits; undefined for a full block.
+ */
+export function payloadAt(arena: Arena, { diffLayer }: Position): string | undefined {
+  const payload = payloadOf(arena, diffLayer)
   return payload && bytesToHex(payload)
 }
 
-/** 32 bytes: hash of a block in tables. */
+/** Returns the hash of a block in diff layers, 32 bytes. */
 export function hashOf(arena: Arena, block: Position): Bytes {
   const at = (valueAt(arena, block.header) + HEADER_VALUE.hash) * 4
   return arena.bytes.slice(at, at + 32)
 }
 
-/** RLP of the header of a block in tables. */
+/** Returns the RLP of the header of a block in diff layers. */
 export function headerOf(arena: Arena, block: Position): Bytes {
   const at = valueAt(arena, block.header)
   const { words } = arena
   return readBlob(arena, words[at + HEADER_VALUE.start]!, words[at + HEADER_VALUE.length]!)
 }
 
-/** Flashblock index of a block in tables, the last one of a whole block. */
+/** Returns the newest flashblock index of a block in diff layers. */
 export function indexOf(arena: Arena, block: Position): number {
   return arena.words[valueAt(arena, block.header) + HEADER_VALUE.index]!
 }

@@ -1,13 +1,16 @@
-/** A batch: its items run over one view, in rounds until that stands still, and are answered together. */
+/**
+ * Runs a batch: its items run over one view, in rounds until that view stays valid, and are
+ * answered together.
+ */
 import { describeMissing, type MissingKey } from '../../engine/state/reader.ts'
-import { isBecause, type RpcErrorObject, responseTooLarge } from '../seam/errors.ts'
-import type { Answer } from '../seam/exchange.ts'
-import { type PoolReply, sizeOfReply } from '../seam/executor.ts'
-import { type Deadlines, laneMs } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
-import { batchAnswer, lengthOf, type Said, saidOf } from './answers.ts'
+import { isBecause, type RpcErrorObject, responseTooLarge } from '../core/errors.ts'
+import type { RpcResponse } from '../core/exchange.ts'
+import { type PoolReply, sizeOfReply } from '../core/executor.ts'
+import type { Limits } from '../core/limits.ts'
+import { type Deadlines, timeoutMsOf } from '../core/queue-class.ts'
 import { type Caller, outOfTime } from './call.ts'
 import { type Item, isReady, type Ready } from './items.ts'
+import { batchResponse, lengthOf, type Said, saidOf } from './responses.ts'
 import { noTries, type Rounds, type Tries } from './rounds.ts'
 import type { Scope } from './scope.ts'
 import type { Slices } from './slices.ts'
@@ -17,20 +20,20 @@ export type BatchOptions = {
   readonly rounds: Rounds
   /** Monotonic milliseconds. */
   readonly now: () => number
-  /** Of the thread. */
+  /** Time slices of the thread. */
   readonly slices: Slices
   /** Runs an item over the view of the batch. */
   readonly call: Caller
-  /** Runs an item with a lease of its own, as often as its view vanishes. */
+  /** Runs an item with a lease of its own, again on a newer view if the view becomes void. */
   readonly callApart: (item: Ready, scope: Scope) => Promise<PoolReply>
-  /** The answer takes another node. */
+  /** Tells whether another node must answer the item. */
   readonly isRouted: (item: Ready, scope: Scope) => boolean
-  readonly headersOf: (scope: Scope) => Answer['headers']
-  /** Of each call that has been answered. */
+  readonly headersOf: (scope: Scope) => RpcResponse['headers']
+  /** Called for each answered call. */
   readonly onReply: (reply: PoolReply, item: Ready, ms: number) => void
 }
 
-/** Characters of parameters beyond which what is done with them may be done by a worker. */
+/** Length of parameters, in characters, above which a worker may process a send. */
 const LONG_TEXT = 65_536
 
 export class Batch {
@@ -38,13 +41,13 @@ export class Batch {
   readonly #items: readonly Item[]
   readonly #scope: Scope
   readonly #replies: (PoolReply | undefined)[]
-  /** Of what runs apart, by the place in the batch. */
+  /** Replies of items that run outside the batch's view, by index in the batch. */
   readonly #apart = new Map<number, Promise<PoolReply>>()
-  /** Questions to the other node that an older view of this batch has sent there. */
-  readonly #asked = new Map<number, Promise<PoolReply>>()
-  /** Of what has missed state. */
+  /** Requests to the other node that an earlier round sent, by index in the batch. */
+  readonly #requested = new Map<number, Promise<PoolReply>>()
+  /** Counts of state fetches, by index in the batch. */
   readonly #tries = new Map<number, Tries>()
-  /** What stays without the state that it reads. */
+  /** Indexes of items that failed for missing state and do not run again. */
   readonly #without = new Set<number>()
 
   constructor(options: BatchOptions, items: readonly Item[], scope: Scope) {
@@ -54,45 +57,48 @@ export class Batch {
     this.#replies = items.map((item) => (isReady(item) ? undefined : { error: item.error }))
   }
 
-  /** At once where nothing has to be waited for. Throws bugs alone. */
-  answer(): Answer | Promise<Answer> {
+  /** Answers the batch, synchronously if no item has to wait. Only bugs are thrown. */
+  respond(): RpcResponse | Promise<RpcResponse> {
     const isWaiting = this.#items.some((item) => isReady(item) && item.found.isWaiting)
-    if (isWaiting) return this.#answerLater(undefined)
+    if (isWaiting) return this.#respondLater(undefined)
     try {
       const running = this.#runRound()
       const isLater = running !== undefined || this.#apart.size > 0 || this.#replies.some(isVoid)
-      if (isLater) return this.#answerLater(running ?? Promise.resolve())
+      if (isLater) return this.#respondLater(running ?? Promise.resolve())
       const headers = this.#options.headersOf(this.#scope)
-      return this.#answered(headers)
+      return this.#batchResponse(headers)
     } catch (error) {
       this.#scope.release()
       throw error
     }
   }
 
-  /** @param running the first round, where it has begun */
-  async #answerLater(running: Promise<void> | undefined): Promise<Answer> {
+  /** @param running the first round, if it has started */
+  async #respondLater(running: Promise<void> | undefined): Promise<RpcResponse> {
     const scope = this.#scope
     try {
       if (running === undefined) await this.#startWaiting()
       await this.#runRounds(running ?? this.#runRound())
       const headers = this.#options.headersOf(scope)
-      // What still waits may take seconds, and does not read this view.
+      // Waiting items may take seconds and do not read this view.
       scope.release()
       for (const [at, reply] of this.#apart) this.#replies[at] = await reply
-      return this.#answered(headers)
+      return this.#batchResponse(headers)
     } finally {
       scope.release()
     }
   }
-  #answered(headers: Answer['headers']): Answer {
+  #batchResponse(headers: RpcResponse['headers']): RpcResponse {
     this.#scope.release()
     const said = this.#said()
-    this.#scope.answered()
-    return batchAnswer(said, headers)
+    this.#scope.onResponded()
+    return batchResponse(said, headers)
   }
 
-  /** What is done before the wait is work like any other: a hundred sends take 20 ms. */
+  /**
+   * Starts the items that wait for an event. Slices interrupt the loop, because a hundred sends
+   * take 20 ms.
+   */
   async #startWaiting(): Promise<void> {
     const { slices, now } = this.#options
     for (let at = 0; at < this.#items.length; at++) {
@@ -103,25 +109,26 @@ export class Batch {
     }
   }
   #callApart(item: Ready, at: number): void {
-    const asked = this.#asked.get(at)
-    this.#apart.set(at, asked ?? this.#options.callApart(item, this.#scope))
+    const request = this.#requested.get(at)
+    this.#apart.set(at, request ?? this.#options.callApart(item, this.#scope))
   }
 
   /**
-   * A newer view may have what the other node was asked for, and its place is named then: the route is looked up again. Where that is the
-   * one of before, nobody asks twice, but for logs, a part of which was read here.
+   * Decides the route of an item again, because a newer view may have the requested block. A
+   * pending request to the other node is reused. Log queries are requested again, because part of
+   * their logs was read from the void view.
    */
-  #routeAgain(at: number, item: Ready): void {
+  #reroute(at: number, item: Ready): void {
     const running = this.#apart.get(at)
     if (running === undefined || item.found.isWaiting) return
     this.#apart.delete(at)
-    if (item.found.about?.is !== 'query') this.#asked.set(at, running)
+    if (item.found.about?.is !== 'query') this.#requested.set(at, running)
   }
 
   /**
-   * All items over one view; when it is void they run again on a newer one, but for those that changed something, and so they do when state
-   * had to be fetched for one of them. What has no time left for that is late, and the others go on: what it had read was of the view that
-   * is void.
+   * Runs rounds until the view stays valid and no state is missing. A new round repeats all items
+   * except those with effects. An item without time left is answered as late, because its earlier
+   * reads are of a void view.
    */
   async #runRounds(first: Promise<void> | undefined): Promise<void> {
     const { now } = this.#options
@@ -136,17 +143,17 @@ export class Batch {
       this.#scope.release()
       for (const [at, item] of this.#items.entries())
         if (isReady(item) && !item.found.hasEffect && !this.#without.has(at))
-          this.#runAgain(at, item, time)
+          this.#rerun(at, item, time)
     }
   }
-  #runAgain(at: number, item: Ready, now: number): void {
+  #rerun(at: number, item: Ready, now: number): void {
     const hasTime = this.#hasTime(item, now)
-    if (hasTime) this.#routeAgain(at, item)
+    if (hasTime) this.#reroute(at, item)
     if (!this.#apart.has(at))
       this.#replies[at] = hasTime ? undefined : this.#lateReply(at, item, now)
   }
 
-  /** undefined: it is over, for nothing had to be waited for. */
+  /** Runs one round. undefined: the round is over, because no item had to wait. */
   #runRound(): Promise<void> | undefined {
     return new Round(this.#options, this.#scope, this.#replies).run(this.#items, {
       isApart: (at) => this.#apart.has(at),
@@ -154,7 +161,10 @@ export class Batch {
     })
   }
 
-  /** What all of them miss, at once and for as long as the last of them may take. The view is not held meanwhile. */
+  /**
+   * Fetches the missing state of all items together, until the latest of their deadlines. The view
+   * is released meanwhile.
+   */
   async #fetchMissing(): Promise<void> {
     const { rounds } = this.#options
     const keys = new Map<string, MissingKey>()
@@ -177,8 +187,8 @@ export class Batch {
     if (waiting.length === 0) return
     const { client } = this.#scope
     this.#scope.release()
-    const asked = { client, deadline, for: 'caller' } as const
-    const problem = await rounds.fetch([...keys.values()], asked)
+    const request = { client, deadline, for: 'caller' } as const
+    const problem = await rounds.fetch([...keys.values()], request)
     if (problem === undefined) return
     for (const { at, missing } of waiting)
       this.#leave(at, rounds.without(missing, problem.why, this.#triesOf(at)))
@@ -196,16 +206,19 @@ export class Batch {
   #hasTime(item: Ready, now: number): boolean {
     return now <= this.#scope.startedAt + this.#limitMs(item)
   }
-  /** How long it is tried again: what goes to a worker as long as its kind may take, a read of the front as the slowest of its batch. */
+  /**
+   * Returns the time for repeats of an item. An item of a worker has the time of its kind. A front
+   * read has the time of the slowest item in the batch.
+   */
   #limitMs({ found }: Ready): number {
     const { limits } = this.#options
-    if (found.runs !== 'front') return laneMs(found.runs, limits)
+    if (found.runs !== 'front') return timeoutMsOf(found.runs, limits)
     const slow = this.#items.flatMap((item) =>
-      isReady(item) && item.found.runs !== 'front' ? laneMs(item.found.runs, limits) : [],
+      isReady(item) && item.found.runs !== 'front' ? timeoutMsOf(item.found.runs, limits) : [],
     )
-    return slow.length === 0 ? laneMs('front', limits) : Math.max(...slow)
+    return slow.length === 0 ? timeoutMsOf('front', limits) : Math.max(...slow)
   }
-  /** Where it was late before, that stands. */
+  /** Returns a timeout error; an earlier timeout of the item stays. */
   #lateReply(at: number, item: Ready, now: number): PoolReply {
     const reply = this.#replies[at]!
     return 'error' in reply && isBecause(reply.error, 'timeout') ? reply : this.#late(item, now)
@@ -218,36 +231,39 @@ export class Batch {
 
   #said(): (Said | undefined)[] {
     const { now, limits } = this.#options
-    const most = limits.batchResponseBytes
+    const max = limits.batchResponseBytes
     let bytes = 0
     return this.#items.map((item, at) => {
       const reply = this.#replies[at]!
       const said = saidOf(item, isVoid(reply) && isReady(item) ? this.#late(item, now()) : reply)
       if (said === undefined) return undefined
       bytes += lengthOf(said)
-      return bytes <= most ? said : saidOf(item, tooLarge(bytes, most))
+      return bytes <= max ? said : saidOf(item, tooLarge(bytes, max))
     })
   }
 }
 
 const isVoid = (reply: PoolReply | undefined): boolean => reply !== undefined && 'stale' in reply
 
-/** What of a batch runs over views of its own. */
+/** Items that run over views of their own. */
 type Apart = {
   readonly isApart: (at: number) => boolean
   readonly callApart: (item: Ready, at: number) => void
 }
 
-/** One pass over the items that have no reply. Each is started in its order; what needs a worker is waited for at the end. */
+/**
+ * One pass over the items without a reply. Items start in order; calls in workers are awaited at
+ * the end.
+ */
 class Round {
   readonly #options: BatchOptions
   readonly #scope: Scope
   readonly #replies: (PoolReply | undefined)[]
   readonly #running: Promise<void>[] = []
-  /** Of these, what may have changed something, and whether one of them is long. */
+  /** Running calls with effects, and whether one of them has long parameters. */
   #effects: Promise<void>[] = []
   #isLongOut = false
-  /** Bytes that replies may still take. */
+  /** Bytes left for further replies. */
   #left: number
   #now: number
 
@@ -262,7 +278,7 @@ class Round {
     this.#now = options.now()
   }
 
-  /** undefined: it is over, for nothing had to be waited for. */
+  /** Runs the round. undefined: the round is over, because no item had to wait. */
   run(items: readonly Item[], apart: Apart): Promise<void> | undefined {
     const at = this.#runAtOnce(items, { from: 0, hasTurn: false }, apart)
     const isOver = at === items.length && this.#running.length === 0
@@ -273,10 +289,11 @@ class Round {
     const { slices, now } = this.#options
     for (let from = first; from < items.length; ) {
       const item = items[from]!
-      if (isReady(item) && this.#isBehindEffects(item)) await this.#settleEffects()
+      if (isReady(item) && this.#followsEffects(item)) await this.#settleEffects()
       const hasTurn = slices.isOver(this.#now)
       if (hasTurn) {
-        // Here and not in a function of its own: what has its turn goes on in the next microtask.
+        // The await stands in this function, because work with a turn must continue in the next
+        // microtask.
         await slices.next()
         this.#now = now()
       }
@@ -285,7 +302,11 @@ class Round {
     if (this.#running.length > 0) await Promise.all(this.#running)
   }
 
-  /** Up to what has to wait; gives its place. @param hasTurn whether the first of them has waited for its turn */
+  /**
+   * Runs items until one has to wait.
+   * @param start `hasTurn`: the first item has already waited for its turn
+   * @returns index of the item that has to wait
+   */
   #runAtOnce(
     items: readonly Item[],
     { from, hasTurn }: { readonly from: number; readonly hasTurn: boolean },
@@ -295,9 +316,9 @@ class Round {
     for (let at = from; at < items.length; at++) {
       const item = items[at]!
       if (this.#replies[at] !== undefined || !isReady(item) || isApart(at)) continue
-      if (this.#isBehindEffects(item)) return at
+      if (this.#followsEffects(item)) return at
       if (!(hasTurn && at === from) && slices.isOver(this.#now)) return at
-      // The other node may take longer than a view can be held.
+      // The other node may take longer than a view can be leased.
       if (item.id !== undefined && isRouted(item, this.#scope)) callApart(item, at)
       else this.#start(item, at)
     }
@@ -310,12 +331,12 @@ class Round {
     const reply = call(item, this.#scope, true)
     this.#now = now()
     if (!(reply instanceof Promise)) {
-      this.#keep(at, reply)
+      this.#store(at, reply)
       onReply(reply, item, this.#now - startedAt)
       return
     }
     const settled = reply.then((value) => {
-      this.#keep(at, value)
+      this.#store(at, value)
       onReply(value, item, now() - startedAt)
     })
     this.#running.push(settled)
@@ -324,17 +345,23 @@ class Round {
     this.#isLongOut ||= item.text.length > LONG_TEXT
   }
 
-  /** What will not be sent is not kept until the others are there. */
-  #keep(at: number, reply: PoolReply): void {
+  /**
+   * Stores a reply, or an error if the response of the batch would become too large. The reply is
+   * dropped early to save memory.
+   */
+  #store(at: number, reply: PoolReply): void {
     const size = sizeOfReply(reply)
     const fits = size <= this.#left || 'error' in reply || 'stale' in reply
-    const most = this.#options.limits.batchResponseBytes
-    this.#replies[at] = fits ? reply : tooLarge(most + size - this.#left, most)
+    const max = this.#options.limits.batchResponseBytes
+    this.#replies[at] = fits ? reply : tooLarge(max + size - this.#left, max)
     if (fits) this.#left -= size
   }
 
-  /** What follows a send in its batch may ask for what the send did; a send keeps its place behind a long one, which a worker looks at. */
-  #isBehindEffects({ found }: Ready): boolean {
+  /**
+   * Tells whether an item must wait for earlier sends, because it may ask for their effects. A send
+   * waits only behind a long send, which a worker decodes.
+   */
+  #followsEffects({ found }: Ready): boolean {
     return this.#effects.length > 0 && (!found.hasEffect || this.#isLongOut)
   }
   async #settleEffects(): Promise<void> {
@@ -345,6 +372,6 @@ class Round {
   }
 }
 
-const tooLarge = (bytes: number, most: number): PoolReply => ({
-  error: responseTooLarge(bytes, most).toObject(),
+const tooLarge = (bytes: number, max: number): PoolReply => ({
+  error: responseTooLarge(bytes, max).toObject(),
 })

@@ -1,25 +1,24 @@
-/** Runs the calls of one body, single or batch, and makes its answer. */
-import { readNewest } from '../../engine/chain/newest.ts'
+/** Runs the calls of one body, single or batch, and builds the response. */
 import type { Endpoint } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ViewError } from '../../engine/state/reader.ts'
-import type { Needed } from '../events/min-flashblock.ts'
+import type { Client } from '../core/client.ts'
+import { RpcError } from '../core/errors.ts'
+import type { RpcResponse } from '../core/exchange.ts'
+import type { Executor, PoolReply } from '../core/executor.ts'
+import { timeoutMsOf } from '../core/queue-class.ts'
 import type { Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
-import type { Client } from '../seam/client.ts'
-import { RpcError } from '../seam/errors.ts'
-import type { Answer } from '../seam/exchange.ts'
-import type { Executor, PoolReply } from '../seam/executor.ts'
-import { laneMs } from '../seam/lane.ts'
-import type { Provenance } from '../seam/provenance.ts'
-import { NO_HEADERS, singleAnswer } from './answers.ts'
 import { Batch, type BatchOptions } from './batch.ts'
 import type { ResultCache } from './cache.ts'
-import { type Caller, createCaller, type Legacy, outOfTime } from './call.ts'
+import { type Caller, createCaller, type Forwarding, outOfTime } from './call.ts'
 import { type Item, isReady, type Ready } from './items.ts'
+import type { Provenance } from './provenance.ts'
+import { NO_HEADERS, singleResponse } from './responses.ts'
 import { noTries, type Rounds } from './rounds.ts'
-import { type Read, Scope, type ScopeOptions } from './scope.ts'
+import { type Pin, type Read, Scope, type ScopeOptions } from './scope.ts'
 import type { Slices } from './slices.ts'
 import type { SlowCalls } from './slow-calls.ts'
 
@@ -30,17 +29,20 @@ export type BodyRunnerOptions = {
   readonly chain: ChainSpec
   readonly engine: Engine
   readonly limits: MethodLimits
-  /** Of the thread. */
+  /** Time slices of the thread. */
   readonly slices: Slices
-  /** undefined: there is no chain before this one, or nobody has it. */
-  readonly legacy?: Legacy | undefined
-  /** A thrown thing that is no answer: for the log. */
+  /** undefined: no earlier chain, or no node that has it. */
+  readonly forwarding?: Forwarding | undefined
+  /** Logs an exception that is no response. */
   readonly onBug: (error: unknown, method: string) => void
-  /** After each call; `method` is 'unknown' for a name that is not served, `code` undefined for a result. */
+  /**
+   * Called after each call. `method` is 'unknown' for a method that is not served; `code` is
+   * undefined for a result.
+   */
   readonly onCall?: (method: string, ms: number, code: number | undefined) => void
-  /** undefined: nobody asks how long calls take. */
+  /** undefined: slow calls are not reported. */
   readonly slow?: SlowCalls | undefined
-  /** undefined: nobody asks where answers come from. */
+  /** undefined: the sources of responses are not recorded. */
   readonly provenance?: Pick<Provenance, 'read'> | undefined
 }
 
@@ -51,26 +53,26 @@ type Trying = {
   readonly call: Caller
 }
 
-/** Of one endpoint. */
+/** Runner of one endpoint. */
 export class BodyRunner {
   readonly #options: BodyRunnerOptions
   readonly #endpoint: Endpoint
   readonly #local: Caller
-  /** The same, with the legacy chain where there is one. */
+  /** Caller that also uses the legacy chain, if there is one. */
   readonly #call: Caller
   readonly #rounds: Rounds
   readonly #scopes: ScopeOptions
   readonly #batches: BatchOptions
-  /** Of the record that was asked for last. */
-  #place: Place | undefined
+  /** Headers of the snapshot that was used last. */
+  #headers: SnapshotHeaders | undefined
 
   constructor(options: BodyRunnerOptions, cache: ResultCache, endpoint: Endpoint) {
-    const { limits, services, slices, executor, onBug, chain, engine, legacy, slow } = options
+    const { limits, services, slices, executor, onBug, chain, engine, forwarding, slow } = options
     const { now } = services
     this.#options = options
     this.#endpoint = endpoint
     this.#local = createCaller({ endpoint, limits, executor, cache, onBug, slow })
-    this.#call = (legacy && neverThrowing(legacy.callerOver(this.#local))) ?? this.#local
+    this.#call = (forwarding && neverThrowing(forwarding.callerOver(this.#local))) ?? this.#local
     const callPool = async (scope: Scope, found: Method, params: readonly unknown[]) => {
       const text = JSON.stringify(params)
       return this.#retried(
@@ -83,29 +85,36 @@ export class BodyRunner {
     this.#rounds = rounds
     this.#scopes = { endpoint, chain, engine, limits, services, rounds, slices, callPool }
     this.#batches = {
-      ...{ limits, now, slices, rounds, call: this.#local },
+      limits,
+      now,
+      slices,
+      rounds,
+      call: this.#local,
       callApart: (item, scope) => this.#callApart(item, scope),
-      isRouted: (item, scope) => legacy !== undefined && isRouted(legacy, item, scope),
+      isRouted: (item, scope) => forwarding !== undefined && isRouted(forwarding, item, scope),
       headersOf: (scope) => {
-        this.#options.provenance?.read(scope.held?.record)
-        return this.#headersOf(scope, scope.held)
+        const read = scope.leased ?? scope.refusedAt
+        this.#options.provenance?.read(read?.snapshot)
+        return this.#headersOf(scope, read)
       },
       onReply: (reply, item, ms) => this.#count(reply, item, ms),
     }
   }
 
   /**
-   * At once where nothing has to be waited for, as most reads of the front. Throws bugs alone.
-   * @param needed every view that is read has reached these places; each call that finds none is answered with why
+   * Runs the items, synchronously if no item has to wait, as with most front reads. Only bugs are
+   * thrown.
+   * @param pin the flashblocks that every view must have reached, or the view that has refused the
+   *   items. A call whose view lacks these flashblocks gets an error.
    */
   run(
     items: readonly Item[],
     isBatch: boolean,
     client: Client,
-    needed?: Needed,
-  ): Answer | Promise<Answer> {
-    const scope = new Scope(this.#scopes, client, this.#options.services.now(), { needed })
-    if (isBatch) return new Batch(this.#batches, items, scope).answer()
+    pin: Pick<Pin, 'needed' | 'read'> = {},
+  ): RpcResponse | Promise<RpcResponse> {
+    const scope = new Scope(this.#scopes, client, this.#options.services.now(), pin)
+    if (isBatch) return new Batch(this.#batches, items, scope).respond()
     try {
       return this.#runSingle(items[0]!, scope)
     } catch (error) {
@@ -114,20 +123,20 @@ export class BodyRunner {
     }
   }
 
-  #runSingle(item: Item, scope: Scope): Answer | Promise<Answer> {
+  #runSingle(item: Item, scope: Scope): RpcResponse | Promise<RpcResponse> {
     if (!isReady(item)) {
       const reply = { error: item.error }
       this.#count(reply, undefined, 0)
       return this.#single(item, reply, scope)
     }
-    // The legacy chain is not asked for an answer that nobody gets.
+    // A notification has no response, so no request goes to the legacy chain.
     const reply = this.#retried(item, scope, item.id === undefined ? this.#local : this.#call)
     return reply instanceof Promise
       ? this.#later(item, reply, scope)
       : this.#single(item, reply, scope)
   }
 
-  async #later(item: Item, waited: Promise<PoolReply>, scope: Scope): Promise<Answer> {
+  async #later(item: Item, waited: Promise<PoolReply>, scope: Scope): Promise<RpcResponse> {
     try {
       const reply = await waited
       return this.#single(item, reply, scope, readFor(reply, scope))
@@ -136,51 +145,57 @@ export class BodyRunner {
     }
   }
 
-  /** @param read what it was read from, where that is known */
-  #single(item: Item, reply: PoolReply, scope: Scope, read: Read | undefined = scope.read): Answer {
-    this.#options.provenance?.read(read?.record)
-    scope.answered()
+  /** @param read view that the reply was read from, if known */
+  #single(
+    item: Item,
+    reply: PoolReply,
+    scope: Scope,
+    read: Read | undefined = scope.read,
+  ): RpcResponse {
+    this.#options.provenance?.read(read?.snapshot)
+    scope.onResponded()
     const headers = this.#headersOf(scope, read)
     scope.release()
-    return singleAnswer(item, reply, headers)
+    return singleResponse(item, reply, headers)
   }
 
   /**
-   * Of a batch, but with a lease of its own.
-   * @param batch what waits for an event reads newer views; all else reads the view of the batch, whose place is named
+   * Runs an item of a batch with a lease of its own.
+   * @param batch scope of the batch; items that wait for an event read newer views, all others the
+   *   view of the batch
    */
   async #callApart(item: Ready, batch: Scope): Promise<PoolReply> {
     const { client, startedAt, needed } = batch
-    const record = item.found.isWaiting ? undefined : batch.held?.record
-    const scope = new Scope(this.#scopes, client, startedAt, { needed, record })
+    const snapshot = item.found.isWaiting ? undefined : batch.leased?.snapshot
+    const scope = new Scope(this.#scopes, client, startedAt, { needed, snapshot })
     try {
       const call = item.id === undefined ? this.#local : this.#call
       const reply = await this.#retried(item, scope, call)
       const read = readFor(reply, scope)
-      if (read !== undefined) this.#options.provenance?.read(read.record)
+      if (read !== undefined) this.#options.provenance?.read(read.snapshot)
       return reply
     } finally {
       scope.release()
     }
   }
 
-  /** Until the view stands still under the call and misses nothing, or its time is up. */
+  /** Runs a call until its view stays valid and no state is missing, or until its deadline. */
   #retried(item: Ready, scope: Scope, call: Caller): PoolReply | Promise<PoolReply> {
     const { now } = this.#options.services
     const startedAt = now()
     const reply = call(item, scope, scope.isPinned)
     if (reply instanceof Promise || 'stale' in reply)
-      return this.#again(reply, { item, scope, startedAt, call })
+      return this.#rerun(reply, { item, scope, startedAt, call })
     this.#count(reply, item, now() - startedAt)
     return reply
   }
 
-  async #again(
+  async #rerun(
     first: PoolReply | Promise<PoolReply>,
     { item, scope, startedAt, call }: Trying,
   ): Promise<PoolReply> {
     const { limits, services } = this.#options
-    const limitMs = laneMs(item.found.runs, limits)
+    const limitMs = timeoutMsOf(item.found.runs, limits)
     const deadline = scope.startedAt + limitMs
     const tries = noTries()
     let reply = await first
@@ -198,66 +213,66 @@ export class BodyRunner {
     return reply
   }
 
-  /** @param item undefined: its method is not served */
+  /** @param item undefined if the method is not served */
   #count(reply: PoolReply, item: Ready | undefined, ms: number): void {
     if ('stale' in reply) return
     const { onCall, slow } = this.#options
     onCall?.(item?.method ?? 'unknown', ms, 'error' in reply ? reply.error.code : undefined)
-    if (slow !== undefined && item !== undefined) slow.answered(item, reply, ms)
+    if (slow !== undefined && item !== undefined) slow.onResponse(item, reply, ms)
   }
 
   /**
-   * Where the answer stands in the flashblocks.
-   * @param read what it was read from; undefined: nothing was read
+   * Returns headers with the flashblock that the response was read at.
+   * @param read view of the response; undefined if no view was read
    */
-  #headersOf({ client }: Scope, read: Read | undefined): Answer['headers'] {
+  #headersOf({ client }: Scope, read: Read | undefined): RpcResponse['headers'] {
     const endpoint = this.#endpoint
     if (endpoint !== 'flashblocks' || client.notify !== undefined) return NO_HEADERS
     const { reader } = this.#options.services
-    if (this.#place?.record !== (read?.record ?? reader.newestRecord()))
-      this.#place = read === undefined ? readNewest(reader, endpoint, placeOf) : placeOf(read)
-    return this.#place.headers
+    if (this.#headers?.snapshot !== (read?.snapshot ?? reader.newestSnapshot()))
+      this.#headers = read === undefined ? readNewest(reader, endpoint, headersAt) : headersAt(read)
+    return this.#headers.headers
   }
 }
 
 /**
- * The view that a reply was made from, after a wait. A worker, or the question to another node, may have read another one than is held,
- * unless the scope is pinned.
+ * Returns the view of a reply after a wait. A worker or the other node may have read another view
+ * than the leased one, unless the scope is pinned.
  */
 function readFor(reply: PoolReply, scope: Scope): Read | undefined {
-  const { held, isPinned, read } = scope
-  return (isPinned ? held : undefined) ?? readBy(reply) ?? read
+  const { leased, isPinned, read } = scope
+  return (isPinned ? leased : undefined) ?? readBy(reply) ?? read
 }
 
-/** undefined: the reply does not say. */
+/** Returns the view that a reply names. undefined: the reply names none. */
 function readBy(reply: PoolReply): Read | undefined {
   if ('stale' in reply) return undefined
-  const { record, pending } = reply
-  return record === undefined || pending === undefined ? undefined : { record, pending }
+  const { snapshot, pending } = reply
+  return snapshot === undefined || pending === undefined ? undefined : { snapshot, pending }
 }
 
-type Place = { readonly record: number; readonly headers: Answer['headers'] }
-const placeOf = ({ record, pending }: Read): Place => ({
-  record,
+type SnapshotHeaders = { readonly snapshot: number; readonly headers: RpcResponse['headers'] }
+const headersAt = ({ snapshot, pending }: Read): SnapshotHeaders => ({
+  snapshot,
   headers: { 'X-Flashblock': `${pending.number}:${pending.index}:${pending.payloadId ?? ''}` },
 })
 
-/** A view that is not as new as it has to be is an answer, wherever it is asked for. */
+/** Converts errors of a view into replies. */
 const neverThrowing =
   (call: Caller): Caller =>
-  (asked, scope, isPinned) => {
+  (request, scope, isPinned) => {
     try {
-      return call(asked, scope, isPinned)
+      return call(request, scope, isPinned)
     } catch (error) {
       if (error instanceof RpcError) return { error: error.toObject() }
       if (error instanceof ViewError) return { stale: true }
       throw error
     }
   }
-function isRouted(legacy: Legacy, item: Ready, scope: Scope): boolean {
+function isRouted(forwarding: Forwarding, item: Ready, scope: Scope): boolean {
   try {
-    // The question has the view of the batch, which is leased here where no hash was looked up.
-    return legacy.isRouted(item, scope) && scope.view !== undefined
+    // `scope.view` leases the view of the batch, which the request to the other node needs.
+    return forwarding.isRouted(item, scope) && scope.view !== undefined
   } catch (error) {
     if (error instanceof RpcError || error instanceof ViewError) return false
     throw error

@@ -1,18 +1,24 @@
-/** Results that depend on a view alone, bounded in items and bytes: the oldest make room, so those of heads that are gone do. */
+/**
+ * Cache of results that depend only on a view, bounded in items and bytes. The oldest results are
+ * evicted first, so results of old heads leave.
+ */
 import type { Reads } from '../../engine/state/reads.ts'
-import { isBecause } from '../seam/errors.ts'
-import { type PoolReply, sizeOfReply } from '../seam/executor.ts'
-import { createFifo } from '../seam/fifo.ts'
+import { isBecause } from '../core/errors.ts'
+import { type PoolReply, sizeOfReply } from '../core/executor.ts'
+import { createFifo } from '../core/fifo.ts'
 import type { Change, Lineage } from './lineage.ts'
 
-/** An answer that follows a head, at one of its steps. */
+/** Key of a response that follows a head, at one of its steps. */
 export type Following = {
-  /** That of the lineage, the method and its parameters. */
+  /** Key of the lineage, the method and its parameters. */
   readonly key: string
   readonly lineage: Lineage
   readonly step: number
 }
-/** `isKnown`: it was asked for before, perhaps at another step. `isCarried`: its reply is one of an older step, for the first time at this one. */
+/**
+ * Result of a lookup. `isKnown`: the call was requested before, perhaps at another step.
+ * `isCarried`: an older step's reply is reused at this step for the first time.
+ */
 type Found = {
   readonly reply: PoolReply | undefined
   readonly isKnown: boolean
@@ -20,12 +26,12 @@ type Found = {
 }
 
 export interface ResultCache {
-  /** @param key what the answer depends on (ChainView.cacheKey), the method and its parameters */
+  /** @param key basis of the response (ChainView.cacheKey), method and parameters */
   get(key: string): PoolReply | undefined
   set(key: string, reply: PoolReply): void
-  /** An answer of the step, or of an older one where nothing that it read has changed. */
+  /** Returns the reply of this step, or of an older step if none of its reads has changed. */
   follow(at: Following): Found
-  /** @param reply with what it has read, if that is known */
+  /** @param reply reply with its reads, if known */
   setFollowing(at: Following, reply: PoolReply): void
   readonly stats: CacheStats
 }
@@ -34,14 +40,16 @@ export type CacheStats = {
   readonly misses: number
   readonly items: number
   readonly bytes: number
-  /** Of the hits, those with an answer of an older step. */
+  /** Hits with a reply of an older step. */
   readonly carried: number
-  /** Answers of an older step that did not hold, or of which nobody knew: `untold`. */
-  readonly dropped: Readonly<Record<Change | 'untold', number>>
+  /**
+   * Replies of an older step that became invalid, by reason. `untracked`: their reads are unknown.
+   */
+  readonly dropped: Readonly<Record<Change | 'untracked', number>>
 }
 
-/** `reply` undefined: it did not hold any more; that it was asked for is still known. */
-type Kept = {
+/** `reply` undefined: the reply became invalid, but the request is remembered. */
+type CachedResult = {
   reply: PoolReply | undefined
   reads: Reads | undefined
   step: number
@@ -57,10 +65,13 @@ export function createResultCache(limits: {
 
 class Results implements ResultCache {
   readonly #limits: { readonly items: number; readonly bytes: number }
-  readonly #kept = new Map<string, Kept>()
-  /** Oldest first. A map finds its own oldest by walking over those that were deleted before: 7 µs with 10,000 items, 0.3 so (2026-11). */
+  readonly #results = new Map<string, CachedResult>()
+  /**
+   * Keys, oldest first. A map walks over its deleted entries to find the oldest. With 10,000 items
+   * that takes 7 µs, and 0.3 µs with this queue (2026-11).
+   */
   readonly #order = createFifo<string>()
-  readonly #dropped = { written: 0, block: 0, chain: 0, untold: 0 }
+  readonly #dropped = { written: 0, block: 0, chain: 0, untracked: 0 }
   #bytes = 0
   #hits = 0
   #misses = 0
@@ -71,40 +82,45 @@ class Results implements ResultCache {
   }
 
   get(key: string): PoolReply | undefined {
-    return this.#counted(this.#kept.get(key)?.reply)
+    return this.#counted(this.#results.get(key)?.reply)
   }
 
   set(key: string, reply: PoolReply): void {
-    if (!this.#kept.has(key)) this.#put(key, { reply, reads: undefined, step: 0 })
+    if (!this.#results.has(key)) this.#put(key, { reply, reads: undefined, step: 0 })
   }
 
   follow({ key, lineage, step }: Following): Found {
-    const kept = this.#kept.get(key)
-    if (kept === undefined)
+    const cached = this.#results.get(key)
+    if (cached === undefined)
       return { reply: this.#counted(undefined), isKnown: false, isCarried: false }
-    const isOlder = kept.step !== step && kept.reply !== undefined
+    const isOlder = cached.step !== step && cached.reply !== undefined
     if (isOlder) {
-      const change = kept.reads === undefined ? 'untold' : lineage.changeOf(kept.reads, kept.step)
+      const change =
+        cached.reads === undefined ? 'untracked' : lineage.changeOf(cached.reads, cached.step)
       if (change === undefined) this.#carried++
-      else this.#drop(key, kept, change)
-      // Before this step nothing has to be looked at again.
-      kept.step = step
+      else this.#drop(key, cached, change)
+      // Later lookups need to check only changes after this step.
+      cached.step = step
     }
-    const reply = this.#counted(kept.reply)
+    const reply = this.#counted(cached.reply)
     return { reply, isKnown: true, isCarried: isOlder && reply !== undefined }
   }
 
   setFollowing({ key, step }: Following, reply: PoolReply): void {
-    const kept = this.#kept.get(key)
-    if (kept?.reply !== undefined && kept.step >= step) return
+    const cached = this.#results.get(key)
+    if (cached?.reply !== undefined && cached.step >= step) return
     const { plain, reads } = parted(reply)
     this.#put(key, { reply: plain, reads, step })
   }
 
   get stats(): CacheStats {
     return {
-      ...{ hits: this.#hits, misses: this.#misses, carried: this.#carried },
-      ...{ items: this.#kept.size, bytes: this.#bytes, dropped: { ...this.#dropped } },
+      hits: this.#hits,
+      misses: this.#misses,
+      carried: this.#carried,
+      items: this.#results.size,
+      bytes: this.#bytes,
+      dropped: { ...this.#dropped },
     }
   }
 
@@ -114,44 +130,47 @@ class Results implements ResultCache {
     return reply
   }
 
-  #put(key: string, fresh: Omit<Kept, 'size'>): void {
+  #put(key: string, fresh: Omit<CachedResult, 'size'>): void {
     const limits = this.#limits
     const size = sizeOf(key, fresh)
     if (size > limits.bytes) return
-    const before = this.#kept.get(key)
+    const before = this.#results.get(key)
     if (before === undefined) this.#order.push(key)
     else this.#bytes -= before.size
-    this.#kept.set(key, { ...fresh, size })
+    this.#results.set(key, { ...fresh, size })
     this.#bytes += size
-    while (this.#kept.size > limits.items || this.#bytes > limits.bytes) {
+    while (this.#results.size > limits.items || this.#bytes > limits.bytes) {
       const oldest = this.#order.shift()!
-      this.#bytes -= this.#kept.get(oldest)!.size
-      this.#kept.delete(oldest)
+      this.#bytes -= this.#results.get(oldest)!.size
+      this.#results.delete(oldest)
     }
   }
 
-  #drop(key: string, kept: Kept, change: Change | 'untold'): void {
+  #drop(key: string, cached: CachedResult, change: Change | 'untracked'): void {
     this.#dropped[change]++
-    kept.reply = undefined
-    kept.reads = undefined
-    this.#bytes -= kept.size
-    kept.size = sizeOf(key, kept)
-    this.#bytes += kept.size
+    cached.reply = undefined
+    cached.reads = undefined
+    this.#bytes -= cached.size
+    cached.size = sizeOf(key, cached)
+    this.#bytes += cached.size
   }
 }
 
-/** A refusal may name what no key stands for: it is an answer of its step alone. */
+/**
+ * Separates a reply from its reads. A refusal may depend on state without a key. It is stored
+ * without reads, and so is valid only for its step.
+ */
 function parted(reply: PoolReply): {
   readonly plain: PoolReply
   readonly reads: Reads | undefined
 } {
   if (!('reads' in reply)) return { plain: reply, reads: undefined }
   const { reads, ...plain } = reply
-  const isTold = 'result' in plain || ('error' in plain && isBecause(plain.error, 'reverted'))
-  return { plain, reads: isTold ? reads : undefined }
+  const hasOutcome = 'result' in plain || ('error' in plain && isBecause(plain.error, 'reverted'))
+  return { plain, reads: hasOutcome ? reads : undefined }
 }
 
-const sizeOf = (key: string, { reply, reads }: Pick<Kept, 'reply' | 'reads'>): number =>
+const sizeOf = (key: string, { reply, reads }: Pick<CachedResult, 'reply' | 'reads'>): number =>
   key.length +
   (reply === undefined ? 0 : sizeOfReply(reply)) +
   (reads === undefined ? 0 : reads.keys.byteLength)

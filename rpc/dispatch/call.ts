@@ -1,12 +1,12 @@
-/** Runs one call: on the front or through the executor, from the cache where its answer depends on the view alone. */
+/**
+ * Runs one call: on the front or through the executor. If the response depends only on the view,
+ * the cache may have it.
+ */
 
 import { hash } from 'node:crypto'
 import type { ChainView, Endpoint, HeadBasis } from '../../engine/chain/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
-import { MissingError, PlaceError, ViewError } from '../../engine/state/reader.ts'
-import { SchemaError } from '../json/schema.ts'
-import { POINT_BYTES } from '../limiter/points.ts'
-import type { Method, MethodLimits, OfLong } from '../method/method.ts'
+import { FlashblockUnavailableError, MissingError, ViewError } from '../../engine/state/reader.ts'
 import {
   flashblockGone,
   historyPruned,
@@ -15,9 +15,12 @@ import {
   RpcError,
   responseTooLarge,
   timedOut,
-} from '../seam/errors.ts'
-import type { Executor, PoolCall, PoolReply, RunTimes } from '../seam/executor.ts'
-import { laneMs } from '../seam/lane.ts'
+} from '../core/errors.ts'
+import type { Executor, PoolCall, PoolReply, RunTimes } from '../core/executor.ts'
+import { timeoutMsOf } from '../core/queue-class.ts'
+import { SchemaError } from '../json/schema.ts'
+import { POINT_BYTES } from '../limiter/points.ts'
+import type { Method, MethodLimits, OfLong } from '../method/method.ts'
 import type { Following, ResultCache } from './cache.ts'
 import { Flights, isLasting, type Subject } from './flights.ts'
 import { Lineage } from './lineage.ts'
@@ -25,55 +28,64 @@ import { createLongTexts } from './long-texts.ts'
 import type { Scope } from './scope.ts'
 import type { SlowCalls } from './slow-calls.ts'
 
-/** A method with its parameters, as values and as the text they were cut from. */
+/** A method with its parameters, as values and as their original text. */
 export type Call = {
   readonly found: Method
   readonly params: readonly unknown[]
   readonly text: string
-  /** Its worker shall tell what it reads. */
+  /** The worker must report the state that the call reads. */
   readonly wantsReads?: boolean
-  /** As it was asked, where this is another form of it. */
-  readonly asked?: object
+  /** The original call, if this call is a variant of it. */
+  readonly requested?: object
 }
 export type CallerOptions = {
   readonly endpoint: Endpoint
   readonly limits: MethodLimits
   readonly executor: Executor
   readonly cache: ResultCache
-  /** undefined: nobody asks how long calls take. */
+  /** undefined: slow calls are not reported. */
   readonly slow?: SlowCalls | undefined
-  /** A thrown thing that is no answer: for the log. */
+  /** Logs an exception that is no response. */
   readonly onBug: (error: unknown, method: string) => void
 }
-/** Never throws. `stale`: the view is gone, or misses state: start again on a newer one. */
+/**
+ * Runs a call and never throws. `stale`: the view is void or misses state, so the call must start
+ * again.
+ */
 export type Caller = (call: Call, scope: Scope, isPinned: boolean) => PoolReply | Promise<PoolReply>
 
-/** The chain before this one, whose node answers for its blocks. */
-export interface Legacy {
-  /** Whether the answer takes the other node. */
+/** The chain before this one. Another node serves its blocks. */
+export interface Forwarding {
+  /** Tells whether the other node must answer the call. */
   isRouted(call: Call, scope: Scope): boolean
-  /** Answers every call: what is of this chain through `local`. */
+  /** Returns a caller for every call. Calls of this chain run through `local`. */
   callerOver(local: Caller): Caller
-  readonly stats: LegacyStats
+  readonly stats: ForwardingStats
 }
-export type LegacyStats = {
+export type ForwardingStats = {
   readonly calls: number
-  /** Answers that are errors, the other node's own included. */
+  /** Responses with an error, including the other node's own errors. */
   readonly errors: number
   readonly inFlight: number
 }
 
-/** Parameters up to this length are decoded before a worker sees them. */
+/** Maximum characters of parameters that the front decodes before a worker does. */
 const DECODE_FIRST_CHARACTERS = 16_384
-/** Parameters up to this length are remembered with their answer, and equal ones of a moment run once: a multicall of 50 balances has 23,000. Long ones from their second time on. */
+/**
+ * Maximum characters of parameters that are cached and shared; a multicall of 50 balances has
+ * 23,000. Long parameters are cached from their second request on.
+ */
 const KEY_CHARACTERS = 65_536
-/** Longer ones stand in a key by their hash: V8 takes the length of a string beyond 16,383 characters for its hash, and a map of them is a list. */
-const WHOLE_CHARACTERS = 16_000
+/**
+ * Longer parameters are hashed for the key. V8 uses the length of a string beyond 16,383 characters
+ * as its hash. A map of such strings degrades to a list.
+ */
+const UNHASHED_CHARACTERS = 16_000
 
 const keyTextOf = ({ text }: Pick<Call, 'text'>): string =>
-  text.length <= WHOLE_CHARACTERS ? text : `#${hash('sha256', text, 'base64')}`
+  text.length <= UNHASHED_CHARACTERS ? text : `#${hash('sha256', text, 'base64')}`
 
-/** @returns what runs calls of this chain */
+/** Creates the caller for calls of this chain. */
 export function createCaller(options: CallerOptions): Caller {
   const calls = new Calls(options)
   return (call, scope, isPinned) => calls.run(call, scope, isPinned)
@@ -83,7 +95,7 @@ class Calls {
   readonly #options: CallerOptions
   readonly #longTexts = createLongTexts(KEY_CHARACTERS)
   readonly #flights: Flights
-  /** undefined: no answer outlives its head. */
+  /** undefined: responses are valid for one head only. */
   readonly #lineages: Readonly<Record<HeadBasis, Lineage>> | undefined
 
   constructor(options: CallerOptions) {
@@ -100,14 +112,14 @@ class Calls {
   run(call: Call, scope: Scope, isPinned: boolean): PoolReply | Promise<PoolReply> {
     try {
       const method = call.found
-      // A long key takes as much of the cache as its answer.
+      // A long key takes as much of the cache as its response.
       if (method.basis === undefined || !this.#mayHaveKey(call))
         return this.#start(call, scope, isPinned)
       const keyText = keyTextOf(call)
       const following = this.#followingOf(call, keyText, scope)
       const found = following && this.#options.cache.follow(following)
       if (found?.reply !== undefined) {
-        if (found.isCarried) this.#tellCarried(call, scope, found.reply)
+        if (found.isCarried) this.#reportCarried(call, scope, found.reply)
         return found.reply
       }
       const { view } = scope
@@ -117,25 +129,30 @@ class Calls {
       const known = following === undefined ? this.#options.cache.get(key) : undefined
       if (known !== undefined) return known
       if (method.runs !== 'front') {
-        // Telling costs a session of its own: it is for what has been asked before, and so may be asked again.
-        const asked = { ...call, wantsReads: found?.isKnown === true, asked: call }
-        return this.#share(asked, scope, { key, basis, basisKey, following }, isPinned)
+        // Reporting reads needs a separate session, so only repeated calls do so. They are likely
+        // to be repeated again.
+        const requested = { ...call, wantsReads: found?.isKnown === true, requested: call }
+        return this.#share(requested, scope, { key, basis, basisKey, following }, isPinned)
       }
       const reply = this.#start(call, scope, isPinned)
       return reply instanceof Promise
-        ? reply.then((one) => this.#keep(one, key))
-        : this.#keep(reply, key)
+        ? reply.then((one) => this.#store(one, key))
+        : this.#store(reply, key)
     } catch (error) {
       return this.#failure(error, call, scope)
     }
   }
 
   #mayHaveKey({ text }: Call): boolean {
-    if (text.length <= WHOLE_CHARACTERS) return true
+    if (text.length <= UNHASHED_CHARACTERS) return true
     return text.length <= KEY_CHARACTERS && this.#longTexts.wasSeen(text)
   }
 
-  /** undefined: the answer follows no head, or the view's is older than what was seen. @throws {ViewError} */
+  /**
+   * Returns the key of a response that follows a head. undefined: the response follows no head, or
+   * the view is older than the newest seen.
+   * @throws {ViewError}
+   */
   #followingOf(
     { found, params }: Call,
     keyText: string,
@@ -149,7 +166,7 @@ class Calls {
     return { key: `${lineage.name} ${found.name} ${keyText}`, lineage, step }
   }
 
-  /** @param isPinned the call belongs to a batch that holds a record. */
+  /** @param isPinned the call must read the leased snapshot of its batch */
   #start(call: Call, scope: Scope, isPinned: boolean): PoolReply | Promise<PoolReply> {
     const { found: method, params, text } = call
     if (method.runs !== 'front' || (method.isPure && text.length > POINT_BYTES))
@@ -165,9 +182,9 @@ class Calls {
         )
   }
 
-  /** A worker looks at the parameters, and the front makes the answer of what it has found. */
+  /** Lets a worker process long parameters; the front builds the response from the result. */
   async #runLong(call: Call, { first, finish }: OfLong, scope: Scope): Promise<PoolReply> {
-    const reply = await this.#execute({ ...call, found: first, asked: call }, scope, false)
+    const reply = await this.#execute({ ...call, found: first, requested: call }, scope, false)
     if (!('result' in reply)) return reply
     try {
       return { result: finish(scope, reply.result) }
@@ -176,30 +193,30 @@ class Calls {
     }
   }
 
-  /** In a worker. */
+  /** Runs the call in a worker. */
   #execute(call: Call, scope: Scope, isPinned: boolean): Promise<PoolReply> {
     const { found: method, params, text } = call
     const { executor, limits, slow } = this.#options
     const isLong = text.length > DECODE_FIRST_CHARACTERS
     const values = isLong ? undefined : method.decode(params, limits)
     const replayed = values && replayedBy(method, values, scope)
-    const record = isPinned ? scope.record : undefined
-    const onRun = slow && ((times: RunTimes) => slow.ran(call.asked ?? call, times))
+    const snapshot = isPinned ? scope.snapshot : undefined
+    const onRun = slow && ((times: RunTimes) => slow.ran(call.requested ?? call, times))
     return executor
-      .execute({ ...this.#poolCall(call, scope), record, replayed, onRun })
+      .execute({ ...this.#poolCall(call, scope), snapshot, replayed, onRun })
       .then((reply) => this.#capped(this.#withLateData(reply, call, scope)))
   }
 
   #poolCall({ found: method, params, text, wantsReads }: Call, scope: Scope): PoolCall {
     const { endpoint, limits } = this.#options
-    const deadline = scope.startedAt + laneMs(method.runs, limits)
+    const deadline = scope.startedAt + timeoutMsOf(method.runs, limits)
     const { client } = scope
-    return { method, params, text, endpoint, record: undefined, deadline, client, wantsReads }
+    return { method, params, text, endpoint, snapshot: undefined, deadline, client, wantsReads }
   }
 
-  #tellCarried(call: Call, scope: Scope, reply: PoolReply): void {
-    const { record } = scope
-    this.#options.executor.carried?.({ ...this.#poolCall(call, scope), record }, reply)
+  #reportCarried(call: Call, scope: Scope, reply: PoolReply): void {
+    const { snapshot } = scope
+    this.#options.executor.carried?.({ ...this.#poolCall(call, scope), snapshot }, reply)
   }
 
   async #share(call: Call, scope: Scope, subject: Subject, isPinned: boolean): Promise<PoolReply> {
@@ -212,12 +229,12 @@ class Calls {
     }
   }
 
-  #keep(reply: PoolReply, key: string): PoolReply {
+  #store(reply: PoolReply, key: string): PoolReply {
     if (isLasting(reply)) this.#options.cache.set(key, reply)
     return reply
   }
 
-  /** A call that waited in vain for a worker, or whose worker was ended: the method itself could say nothing. */
+  /** Adds data to a timeout error of a call that did not run to its end in a worker. */
   #withLateData(reply: PoolReply, { found, params }: Call, scope: Scope): PoolReply {
     if (found.lateData === undefined || !('error' in reply)) return reply
     const { error } = reply
@@ -228,15 +245,15 @@ class Calls {
       const more = scope.readNewest((view) => lateData(view, params, this.#options.limits))
       return { ...reply, error: { ...error, data: { ...known, ...more } } }
     } catch (problem) {
-      if (isAnswer(problem)) return reply
+      if (isResponse(problem)) return reply
       throw problem
     }
   }
 
   #capped(reply: PoolReply): PoolReply {
-    const most = this.#options.limits.responseBytes
-    if (!('result' in reply) || reply.result.length <= most) return reply
-    return { error: responseTooLarge(reply.result.length, most).toObject() }
+    const max = this.#options.limits.responseBytes
+    if (!('result' in reply) || reply.result.length <= max) return reply
+    return { error: responseTooLarge(reply.result.length, max).toObject() }
   }
 
   #failure(error: unknown, { found: method }: Call, scope: Scope): PoolReply {
@@ -251,7 +268,7 @@ class Calls {
   }
 }
 
-/** Of the block that a worker replays for the call. */
+/** Returns the hash of the block that a worker replays for the call. */
 function replayedBy(
   { replays }: Method,
   values: readonly unknown[],
@@ -262,32 +279,35 @@ function replayedBy(
     const hash = scope.readNewest((view) => replays(view, values))
     return hash && bytesToHex(hash)
   } catch (error) {
-    // The worker is told the same.
-    if (isAnswer(error)) return undefined
+    // The worker meets the same error and reports it.
+    if (isResponse(error)) return undefined
     throw error
   }
 }
 
-/** Thrown at whom it concerns, as against a bug. */
-const isAnswer = (error: unknown): boolean =>
+/** Tells whether an error is a response to the caller and not a bug. */
+const isResponse = (error: unknown): boolean =>
   error instanceof RpcError || error instanceof ViewError || error instanceof SchemaError
 
 function pruned(error: ViewError, scope: Scope): RpcError {
-  const view = scope.held
+  const view = scope.leased
   return view === undefined
     ? scope.readNewest((newest) => prunedHistory(error, newest))
     : prunedHistory(error, view)
 }
 
 export const prunedHistory = (error: ViewError, view: ChainView): RpcError =>
-  error instanceof PlaceError
+  error instanceof FlashblockUnavailableError
     ? flashblockGone(error)
     : historyPruned(error.message, {
         oldest: error.oldest ?? view.oldestState,
         newest: view.latest.number,
       })
 
-/** @param limitMs how long what was asked may take */
+/**
+ * Makes the timeout error of a call.
+ * @param options `limitMs` is the time that the call may take
+ */
 export const outOfTime = ({
   scope,
   now,

@@ -1,7 +1,10 @@
-/** The worker's side of a lazy node: a call that misses state goes on for a while, and tells all that it has missed instead of a result. */
+/**
+ * Worker side of a lazy node. A call that misses state continues for a while and reports all
+ * missing keys instead of a result.
+ */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
-import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
-import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
+import type { CachedSession } from '../../engine/execution/call/cached-session.ts'
+import type { ReplayCache } from '../../engine/execution/call/replay-cache.ts'
 import { collectingReader, MissingKeys, readNamed } from '../../engine/state/collecting.ts'
 import type { MissingKey, StateReader } from '../../engine/state/reader.ts'
 import type { Expected } from '../method/method.ts'
@@ -13,38 +16,43 @@ import {
   type WorkerReply,
 } from './worker-call.ts'
 
-/** How long a call goes on at most that has missed something, with all its runs; each is bounded in gas. */
+/**
+ * Maximum milliseconds for which a call continues after its first miss, over all its runs. Each run
+ * is bounded in gas.
+ */
 const MISSED_MS = 100
-/** Keys that are guessed for a call beside what it has asked for. */
-const MOST_GUESSES = 256
+/** Maximum number of guessed keys, in addition to the keys that a call requested. */
+const MAX_GUESSES = 256
 
 type Parts = Omit<Parameters<typeof createCallRunner>[0], 'lazy'>
 
-/** Runs calls like another, but for those that have missed something: whatever came out of them, their reply is the keys. */
+/**
+ * Creates a runner whose replies are the missing keys if a call missed state, whatever its result.
+ */
 export function createCollectingRunner(parts: Parts): CallRunner {
   const collecting = new Collecting(parts)
   const runner = createCallRunner({
     ...parts,
     lazy: collecting,
-    // Of what ran on nothing: no wonder.
+    // Errors of a call that missed state are expected, because it ran on empty state.
     onBug(error, method) {
       if (!collecting.hasMissed) parts.onBug(error, method)
     },
   })
-  const told = (reply: WorkerReply): WorkerReply =>
+  const withMissing = (reply: WorkerReply): WorkerReply =>
     collecting.hasMissed ? { stale: true, missing: collecting.missed() } : reply
   return {
     run(call, bounds) {
-      collecting.begin()
+      collecting.start()
       const isExpired = () => collecting.isSpent || bounds.isExpired()
       const running = runner.run(call, { ...bounds, isExpired })
-      return running instanceof Promise ? running.then(told) : told(running)
+      return running instanceof Promise ? running.then(withMissing) : withMissing(running)
     },
     endTask: () => runner.endTask(),
   }
 }
 
-/** Of a thread, which runs one call after the other. */
+/** Collector of one thread, which runs one call at a time. */
 class Collecting implements LazyCalls {
   readonly #missing: MissingKeys
   readonly #now: () => number
@@ -56,8 +64,8 @@ class Collecting implements LazyCalls {
     this.#now = now
   }
 
-  /** A call begins. */
-  begin(): void {
+  /** Resets the collector at the start of a call. */
+  start(): void {
     if (this.hasMissed) this.#missing.clear()
     this.#missedAt = undefined
     this.#expected = undefined
@@ -65,18 +73,22 @@ class Collecting implements LazyCalls {
   get hasMissed(): boolean {
     return this.#missing.size > 0
   }
-  /** Nothing that comes out will be believed, and it has told what is missing for a while. */
+  /**
+   * True when a call has continued long enough after its first miss. Its result is discarded
+   * anyway.
+   */
   get isSpent(): boolean {
     if (!this.hasMissed) return false
     this.#missedAt ??= this.#now()
     return this.#now() >= this.#missedAt + MISSED_MS
   }
-  /** What the call has missed, and what it will read for certain. */
+  /** Returns the missing keys and those that the call will certainly read. */
   missed(): readonly MissingKey[] {
     try {
       if (this.#expected !== undefined) guess(this.#expected(), this.#missing)
     } catch {
-      // The state has gone meanwhile, or the call is wrong: what it has asked for stands.
+      // The state has gone meanwhile, or the call is invalid. The requested keys are still
+      // reported.
     }
     return this.#missing.list()
   }
@@ -86,28 +98,28 @@ class Collecting implements LazyCalls {
     this.#expected = of
   }
   readonly view = (view: ChainView): ChainView => new CollectingView(view, this.#missing)
-  /** What has missed something holds what is not so. */
-  readonly session = (kept: KeptSession): KeptSession => ({
-    reader: kept.reader,
-    take: () => kept.take(),
-    give: (isWhole) => kept.give(isWhole && !this.hasMissed),
-    close: () => kept.close(),
+  /** A session of a call that missed state has wrong values, so it is not reused. */
+  readonly session = (cached: CachedSession): CachedSession => ({
+    reader: cached.reader,
+    take: () => cached.take(),
+    give: (isIntact) => cached.give(isIntact && !this.hasMissed),
+    close: () => cached.close(),
   })
-  readonly replays = (kept: KeptReplays): KeptReplays => ({
-    take: (engine, hash) => kept.take(engine, hash),
-    give: (replay) => (this.hasMissed ? replay.block.close() : kept.give(replay)),
+  readonly replays = (cached: ReplayCache): ReplayCache => ({
+    take: (engine, hash) => cached.take(engine, hash),
+    give: (replay) => (this.hasMissed ? replay.block.close() : cached.give(replay)),
   })
 }
 
 function guess({ reader, messages }: Expected, missing: MissingKeys): void {
-  const most = missing.size + MOST_GUESSES
+  const max = missing.size + MAX_GUESSES
   for (const message of messages) {
-    if (missing.size >= most) return
+    if (missing.size >= max) return
     readNamed(reader, message)
   }
 }
 
-/** A view whose states note what is missing. */
+/** A view whose states record missing keys. */
 class CollectingView extends ForwardingView {
   readonly #missing: MissingKeys
 

@@ -1,13 +1,16 @@
-/** Equal calls of a moment run once, in a worker, and all of them get its answer. */
-import { readNewest } from '../../engine/chain/newest.ts'
+/** Equal concurrent calls run once in a worker, and all of them get its response. */
 import type { Basis, Endpoint } from '../../engine/chain/types.ts'
-import type { Client } from '../seam/client.ts'
-import { isBecause } from '../seam/errors.ts'
-import type { PoolReply } from '../seam/executor.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
+import type { Client } from '../core/client.ts'
+import { isBecause } from '../core/errors.ts'
+import type { PoolReply } from '../core/executor.ts'
 import type { Following, ResultCache } from './cache.ts'
 import type { Scope } from './scope.ts'
 
-/** What an answer is of: its key, and the view's own part of it; how it is kept where it follows a head. */
+/**
+ * Identity of a response: its key, the view's part of the key, and the head that the response
+ * follows.
+ */
 export type Subject = {
   readonly key: string
   readonly basis: Basis
@@ -17,13 +20,13 @@ export type Subject = {
 type Caller = {
   readonly subject: Subject
   readonly scope: Scope
-  /** The call belongs to a batch that holds a record. */
+  /** The call must read the leased snapshot of its batch. */
   readonly isPinned: boolean
 }
-/** A call on its way that equal calls wait for. */
+/** A running call that equal calls wait for. */
 type Flight = { readonly landing: Promise<Landed>; readonly client: Client }
-/** `isKept`: it is of its subject for certain, and in the cache. */
-type Landed = { readonly reply: PoolReply; readonly isKept: boolean }
+/** `isCached`: the reply belongs to its subject for certain and is in the cache. */
+type Landed = { readonly reply: PoolReply; readonly isCached: boolean }
 
 export class Flights {
   readonly #endpoint: Endpoint
@@ -35,66 +38,73 @@ export class Flights {
     this.#cache = cache
   }
 
-  /** @param start calls the worker; may throw */
+  /**
+   * Runs a call or waits for an equal one.
+   * @param start runs the call in a worker; may throw
+   */
   async share(
     { subject, scope, isPinned }: Caller,
     start: () => PoolReply | Promise<PoolReply>,
   ): Promise<PoolReply> {
     const { key } = subject
-    const { record, client } = scope
-    // A queued call holds no view: the worker takes the newest when it starts.
+    const { snapshot, client } = scope
+    // A queued call leases no view, because the worker takes the newest at its start.
     if (!isPinned) scope.release()
     for (
       let flight = this.#flights.get(key);
       flight !== undefined;
       flight = this.#flights.get(key)
     ) {
-      const { reply, isKept } = await flight.landing
-      // What is missing is fetched once for all of them.
-      if (isKept || ('stale' in reply && reply.missing !== undefined)) return reply
-      // The first caller went away and took its call along, or had no share of the workers left: that is no answer to others.
+      const { reply, isCached } = await flight.landing
+      // Missing state is fetched once for all equal calls.
+      if (isCached || ('stale' in reply && reply.missing !== undefined)) return reply
+      // The first caller disconnected and ended the call, or its share of the workers was used up.
+      // Other callers try again.
       const isOther = flight.client.address !== client.address
       if ((flight.client.isGone || (isOther && !isLasting(reply))) && !client.isGone) continue
       if (!isLasting(reply)) return reply
-      // From a newer record: that does for who holds no view.
-      if (!isPinned && (reply.record ?? 0) >= record) return reply
+      // A reply from a newer snapshot is valid for a call that is not pinned.
+      if (!isPinned && (reply.snapshot ?? 0) >= snapshot) return reply
       break
     }
     const running = Promise.resolve(start())
     const landing = running.then((reply) => {
       if (this.#flights.get(key) === flight) this.#flights.delete(key)
-      const isKept = isLasting(reply) && this.#isOf(subject, reply.record, { scope, record })
-      if (isKept) this.#keep(subject, reply)
-      return { reply, isKept }
+      const isCached = isLasting(reply) && this.#isOf(subject, reply.snapshot, { scope, snapshot })
+      if (isCached) this.#store(subject, reply)
+      return { reply, isCached }
     })
     const flight = { landing, client }
     this.#flights.set(key, flight)
     return (await landing).reply
   }
 
-  #keep({ key, following }: Subject, reply: PoolReply): void {
+  #store({ key, following }: Subject, reply: PoolReply): void {
     if (following === undefined) this.#cache.set(key, reply)
     else this.#cache.setFollowing(following, reply)
   }
 
-  /** Whether the record that a worker read stands for the subject: the one that was seen, or the newest when it has the same heads. */
+  /**
+   * Tells whether a worker's snapshot matches the subject: the same snapshot, or the newest with
+   * the same heads.
+   */
   #isOf(
     { basis, basisKey }: Subject,
     read: number | undefined,
-    seen: { readonly scope: Scope; readonly record: number },
+    seen: { readonly scope: Scope; readonly snapshot: number },
   ): boolean {
-    if (read === undefined || read === seen.record) return read !== undefined
+    if (read === undefined || read === seen.snapshot) return read !== undefined
     const { reader } = seen.scope.services
-    if (read !== reader.newestRecord()) return false
+    if (read !== reader.newestSnapshot()) return false
     return readNewest(
       reader,
       this.#endpoint,
-      (view) => view.record === read && view.cacheKey(basis) === basisKey,
+      (view) => view.snapshot === read && view.cacheKey(basis) === basisKey,
     )
   }
 }
 
-/** Reverts and refusals that the view alone decides are answers like any other. */
+/** Tells whether a reply depends on the view alone. Reverts and refused inputs do too. */
 export function isLasting(reply: PoolReply): reply is Exclude<PoolReply, { stale: true }> {
   return (
     'result' in reply ||

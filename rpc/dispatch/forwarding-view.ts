@@ -1,9 +1,9 @@
-/** A view in front of another one: what a class of its own does differently is all that it has to say. */
+/** Base class of views that wrap another view and override a few methods. */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 
 export class ForwardingView implements ChainView {
-  readonly record: number
+  readonly snapshot: number
   readonly endpoint: ChainView['endpoint']
   readonly canonical: ChainView['canonical']
   readonly latest: ChainView['latest']
@@ -14,7 +14,7 @@ export class ForwardingView implements ChainView {
 
   constructor(under: ChainView) {
     this.under = under
-    this.record = under.record
+    this.snapshot = under.snapshot
     this.endpoint = under.endpoint
     this.canonical = under.canonical
     this.latest = under.latest
@@ -23,7 +23,7 @@ export class ForwardingView implements ChainView {
     this.oldestState = under.oldestState
   }
 
-  /** Around everything that may find that the record is void or gone. */
+  /** Wraps every read that may find the snapshot void or gone. */
   read<T>(read: () => T): T {
     return read()
   }
@@ -43,8 +43,8 @@ export class ForwardingView implements ChainView {
   findTransaction(hash: Bytes): ReturnType<ChainView['findTransaction']> {
     return this.read(() => this.under.findTransaction(hash))
   }
-  foldedNumbers(hashes: readonly Bytes[]): ReturnType<ChainView['foldedNumbers']> {
-    return this.read(() => this.under.foldedNumbers(hashes))
+  persistedNumbers(hashes: readonly Bytes[]): ReturnType<ChainView['persistedNumbers']> {
+    return this.read(() => this.under.persistedNumbers(hashes))
   }
   state(block: Block): ReturnType<ChainView['state']> {
     return this.read(() => this.under.state(block))
@@ -55,8 +55,10 @@ export class ForwardingView implements ChainView {
   changesSince(...of: Parameters<ChainView['changesSince']>): boolean {
     return this.read(() => this.under.changesSince(...of))
   }
-  noted(...of: Parameters<ChainView['noted']>): ReturnType<ChainView['noted']> {
-    return this.under.noted(...of)
+  recordingReads(
+    ...of: Parameters<ChainView['recordingReads']>
+  ): ReturnType<ChainView['recordingReads']> {
+    return this.under.recordingReads(...of)
   }
   trieAt(...of: Parameters<ChainView['trieAt']>): ReturnType<ChainView['trieAt']> {
     return this.read(() => this.under.trieAt(...of))

@@ -1,4 +1,4 @@
-/** What a body asks for, read but not run. */
+/** Parsed requests of a body. */
 import type { BadRequest, Request } from '../json/envelope.ts'
 import type { Method } from '../method/method.ts'
 

@@ -1,6 +1,7 @@
 /**
- * A head as answers follow it: at which step each key and each field of its block changed last, so that an answer of an older step is known
- * to hold, or not. A step is a place of the head that somebody has asked at.
+ * Changes of a head, for responses that follow it. A lineage knows the last step at which each key
+ * and block field changed. An older response is thus known to be valid or not. A step is a state of
+ * the head that a call has read.
  */
 import type { ChainView, Endpoint, HeadBasis, HeadMark } from '../../engine/chain/types.ts'
 import type { ChainSpec, Rules } from '../../engine/chainspec/types.ts'
@@ -8,17 +9,17 @@ import { BLOCK_FIELDS, changedFields } from '../../engine/evm/block-fields.ts'
 import type { BlockEnv } from '../../engine/evm/engine.ts'
 import type { Reads } from '../../engine/state/reads.ts'
 
-/** Why an answer does not hold: a key was written, the block is another one, or the chain is. */
+/** Reason why a response is invalid: a key was written, the block changed, or the chain changed. */
 export type Change = 'written' | 'block' | 'chain'
 
 /**
- * Keys share a stamp by 19 bits of their hash (2 MB): of 250 that a flashblock writes, one in a hundred answers with 20 reads meets a stamp
- * that is not of a key of its own, and is computed again.
+ * Number of stamps (2 MB). Keys with the same 19 hash bits share a stamp. A flashblock writes 250
+ * keys, so about 1% of responses with 20 reads are recomputed needlessly.
  */
 const STAMPS = 2 ** 19
 
 type Seen = {
-  readonly record: number
+  readonly snapshot: number
   readonly key: string
   readonly mark: HeadMark
   readonly env: BlockEnv
@@ -27,12 +28,12 @@ type Seen = {
 
 export class Lineage {
   readonly basis: HeadBasis
-  /** For keys of a cache: another one for each lineage. */
+  /** Part of cache keys, different for each lineage. */
   readonly name: string
-  /** Made at the first use. */
+  /** Created at the first use. */
   #stamps: Uint32Array | undefined
   readonly #fields: number[] = Object.values(BLOCK_FIELDS).map(() => 0)
-  /** Answers of before are of another chain. */
+  /** First step of this chain. Responses of earlier steps belong to another chain. */
   #first = 1
   #step = 1
   #seen: Seen | undefined
@@ -43,29 +44,29 @@ export class Lineage {
   }
 
   /**
-   * Of the view's head; undefined: the head has been seen further on.
+   * Returns the step of the view's head. undefined: the lineage has seen a newer head.
    * @throws {ViewError}
    */
   stepOf(view: ChainView, chain: Pick<ChainSpec, 'rulesAt'>): number | undefined {
     const seen = this.#seen
-    if (seen?.record === view.record) return this.#step
+    if (seen?.snapshot === view.snapshot) return this.#step
     const key = view.cacheKey(this.basis)
     if (seen !== undefined && seen.key === key) {
-      if (view.record > seen.record) this.#seen = { ...seen, record: view.record }
+      if (view.snapshot > seen.snapshot) this.#seen = { ...seen, snapshot: view.snapshot }
       return this.#step
     }
-    if (seen !== undefined && view.record < seen.record) return undefined
-    // Whatever fails now, nothing of before holds.
+    if (seen !== undefined && view.snapshot < seen.snapshot) return undefined
+    // An error below must leave all earlier responses invalid.
     this.#seen = undefined
     const first = this.#first
     this.#first = ++this.#step
-    const next = this.#look(view, key, chain)
+    const next = this.#find(view, key, chain)
     if (seen !== undefined && this.#compare(seen, next, view)) this.#first = first
     this.#seen = next
     return this.#step
   }
 
-  /** Whether what a run read at an older step is so still; undefined: it is. */
+  /** Compares the reads of an older step with the present. undefined: none of them has changed. */
   changeOf({ keys, fields }: Reads, step: number): Change | undefined {
     if (step < this.#first) return 'chain'
     for (let bit = 0; bit < this.#fields.length; bit++)
@@ -77,22 +78,22 @@ export class Lineage {
     return undefined
   }
 
-  #look(view: ChainView, key: string, chain: Pick<ChainSpec, 'rulesAt'>): Seen {
+  #find(view: ChainView, key: string, chain: Pick<ChainSpec, 'rulesAt'>): Seen {
     const block = view.block({ tag: this.basis })
     if (block === undefined) throw new Error(`rpc: a view has no ${this.basis} block`)
     const env = view.env(block)
     const rules = chain.rulesAt(env.number, env.timestamp)
-    return { record: view.record, key, mark: view.markOf(this.basis), env, rules }
+    return { snapshot: view.snapshot, key, mark: view.markOf(this.basis), env, rules }
   }
 
   #compare(seen: Seen, next: Seen, view: ChainView): boolean {
     const stamps = this.#stamps ?? new Uint32Array(STAMPS)
     this.#stamps = stamps
     const step = this.#step
-    const tell = (hash: number) => {
+    const onChange = (hash: number) => {
       stamps[hash & (STAMPS - 1)] = step
     }
-    if (!view.changesSince(seen.mark, this.basis, tell)) return false
+    if (!view.changesSince(seen.mark, this.basis, onChange)) return false
     const changed =
       changedFields(seen.env, next.env) | (seen.rules === next.rules ? 0 : BLOCK_FIELDS.rules)
     for (const bit of this.#fields.keys())

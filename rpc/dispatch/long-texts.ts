@@ -1,21 +1,25 @@
-/** Which long parameters have been asked for lately. */
+/** Detects long parameters that were requested lately. */
 
-/** Entries; each is forgotten when another one falls on it. */
+/** Number of entries. A text with the same index replaces an entry. */
 const SEEN = 4_096
 
 export type LongTexts = {
-  /** Whether it was noted before; notes it. Of other texts one in 2³² is taken for it, and one that others have pushed out is not known. */
+  /**
+   * Tells whether the text was recorded before, and records it. One text in 2³² gives a false yes;
+   * a replaced entry gives a false no.
+   */
   wasSeen(text: string): boolean
 }
 
 /**
- * To hash a text that is never asked again costs more than it saves, so it is hashed from its second time on. This tells which that is: 3 µs
- * for 23,000 characters, where sha256 takes 15 and xxhash 11, for the way into native code and back (2026-11). Whoever makes two texts of one
- * mark gains nothing: the second is hashed.
- * @param most characters of a text
+ * Creates the detector. A text that is never requested again is not worth hashing, so the cache
+ * hashes it at the second request. The check takes 3 µs for 23,000 characters. Native sha256 takes
+ * 15 µs and xxhash 11 µs, mainly for the call into native code (2026-11). A client with colliding
+ * texts gains nothing, because the second text is then hashed.
+ * @param max maximum characters of a text
  */
-export function createLongTexts(most: number): LongTexts {
-  const bytes = Buffer.alloc(most + 16)
+export function createLongTexts(max: number): LongTexts {
+  const bytes = Buffer.alloc(max + 16)
   const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2)
   const seen = new Int32Array(SEEN)
   return {
@@ -23,15 +27,19 @@ export function createLongTexts(most: number): LongTexts {
       const length = bytes.write(text, 'latin1')
       bytes.fill(0, length, length + 16)
       const mark = markOf(words, (length + 15) >> 4)
-      const place = mark & (SEEN - 1)
-      const wasSeen = seen[place] === mark
-      seen[place] = mark
+      const index = mark & (SEEN - 1)
+      const wasSeen = seen[index] === mark
+      seen[index] = mark
       return wasSeen
     },
   }
 }
 
-/** Four lanes, because a multiplication waits for the one before it. @param blocks of four words */
+/**
+ * Computes the mark of a text. Four accumulators run in parallel, because a multiplication waits
+ * for the previous one.
+ * @param blocks number of blocks of four words
+ */
 function markOf(words: Int32Array, blocks: number): number {
   let [a, b, c, d] = [blocks, 1, 2, 3]
   for (let at = 0; at < 4 * blocks; at += 4) {
@@ -43,5 +51,5 @@ function markOf(words: Int32Array, blocks: number): number {
   const mark = mixed(mixed(mixed(a, b), c), d)
   return mark ^ (mark >>> 15)
 }
-const mixed = (lane: number, word: number): number =>
-  Math.imul((lane << 7) ^ (lane >>> 25) ^ word, 0x9e3779b1)
+const mixed = (accumulator: number, word: number): number =>
+  Math.imul((accumulator << 7) ^ (accumulator >>> 25) ^ word, 0x9e3779b1)

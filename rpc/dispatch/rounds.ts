@@ -1,24 +1,27 @@
-/** Rounds of a lazy node: what a call misses is fetched and the call runs again, bounded in rounds, keys and time. Nothing is held meanwhile. */
+/**
+ * Fetch rounds of a lazy node: missing state is fetched, and the call runs again. Rounds, keys and
+ * time are bounded. No view is leased during a fetch.
+ */
 import type { MissingKey } from '../../engine/state/reader.ts'
-import { unlessAborted } from '../seam/aborted.ts'
-import type { Client } from '../seam/client.ts'
-import { type RpcErrorObject, stateMissing } from '../seam/errors.ts'
-import type { Limits } from '../seam/limits.ts'
-import { abortAfter, type Now } from '../seam/patience.ts'
-import type { LazyState } from '../seam/ports.ts'
+import type { Client } from '../core/client.ts'
+import { type RpcErrorObject, stateMissing } from '../core/errors.ts'
+import type { Limits } from '../core/limits.ts'
+import type { LazyState } from '../core/ports.ts'
+import { abortAfter, type Now } from '../core/timeout.ts'
+import { unlessAborted } from '../methods/shared/aborted.ts'
 
-/** What has been fetched for one call. */
+/** Counts of fetches for one call. */
 export type Tries = { rounds: number; keys: number }
 export const noTries = (): Tries => ({ rounds: 0, keys: 0 })
 
 export type Waiting = {
   readonly client: Client
-  /** Monotonic milliseconds: of the call itself. */
+  /** Deadline of the call in monotonic milliseconds. */
   readonly deadline: number
   readonly for: 'send' | 'caller'
 }
 type Fetched = Awaited<ReturnType<LazyState['fetch']>>
-/** `end`: of the client that began it. */
+/** A running fetch. `end` aborts when its first client leaves or has no time left. */
 type Flight = {
   readonly landing: Promise<Fetched>
   readonly client: Client
@@ -28,7 +31,7 @@ type Flight = {
 export type RoundStats = {
   readonly fetches: number
   readonly keys: number
-  /** Calls that ended without the state that they read. */
+  /** Calls that ended without their state. */
   readonly without: number
 }
 
@@ -36,13 +39,15 @@ export class Rounds {
   readonly #lazy: LazyState | undefined
   readonly #limits: Pick<Limits, 'fetchRounds' | 'fetchKeys'>
   readonly #now: Now
-  /** Calls that share a run miss the same list, and wait for the same fetch. */
+  /** Running fetches by key list, because calls that share a run share the list of missing keys. */
   readonly #flights = new WeakMap<readonly MissingKey[], Flight>()
   #fetches = 0
   #keys = 0
   #without = 0
 
-  /** @param options `lazy` undefined: the node has all state, and missing what it reads is an error at once */
+  /**
+   * @param options `lazy` undefined: the node has all state, so missing state is an error at once
+   */
   constructor(options: {
     readonly lazy: LazyState | undefined
     readonly limits: Pick<Limits, 'fetchRounds' | 'fetchKeys'>
@@ -53,7 +58,10 @@ export class Rounds {
     this.#now = options.now
   }
 
-  /** What a call that has missed these ends with; undefined: it may go on with them. */
+  /**
+   * Counts a round of a call.
+   * @returns the call's error if its limits are used up; undefined if it may fetch the keys
+   */
   admit(missing: readonly MissingKey[], tries: Tries): RpcErrorObject | undefined {
     const { fetchRounds, fetchKeys } = this.#limits
     const refuse = (why?: string) => this.without(missing, why, { ...tries })
@@ -65,7 +73,7 @@ export class Rounds {
     return undefined
   }
 
-  /** What a call ends with that goes on no more. */
+  /** Makes the error of a call that ends without its state. */
   without(missing: readonly MissingKey[], why: string | undefined, tries: Tries): RpcErrorObject {
     this.#without++
     return stateMissing(missing, why, tries).toObject()
@@ -75,7 +83,10 @@ export class Rounds {
     return { fetches: this.#fetches, keys: this.#keys, without: this.#without }
   }
 
-  /** Gives why they are not at hand; undefined: they are. Never rejects. */
+  /**
+   * Fetches state and never rejects.
+   * @returns the reason of a failure; undefined if the state can be read
+   */
   async fetch(
     missing: readonly MissingKey[],
     waiting: Waiting,
@@ -91,12 +102,15 @@ export class Rounds {
       if (done === undefined) return { why: undefined }
       if (done.failed === undefined) return undefined
       if (this.#flights.get(missing) === flight) this.#flights.delete(missing)
-      // It ended with the client that began it, which left or had less time.
+      // The fetch was aborted by its first client, which left or had less time.
       if (!flight.end.aborted || flight.client === client) return { why: done.failed }
     }
   }
 
-  /** The same for one call alone. */
+  /**
+   * Fetches state for a single call.
+   * @returns the error that ends the call; undefined if the call may run again
+   */
   async fetchFor(
     missing: readonly MissingKey[],
     tries: Tries,
@@ -108,7 +122,7 @@ export class Rounds {
     return problem && this.without(missing, problem.why, tries)
   }
 
-  /** One that goes on. */
+  /** Returns the running fetch of a key list. */
   #flightFor(missing: readonly MissingKey[]): Flight | undefined {
     const flight = this.#flights.get(missing)
     return flight === undefined || flight.end.aborted ? undefined : flight
@@ -118,8 +132,8 @@ export class Rounds {
     this.#fetches++
     this.#keys += missing.length
     const { client } = waiting
-    const asked = { for: waiting.for, client: client.address, signal: end }
-    const flight = { landing: this.#lazy!.fetch(missing, asked), client, end }
+    const request = { for: waiting.for, client: client.address, signal: end }
+    const flight = { landing: this.#lazy!.fetch(missing, request), client, end }
     this.#flights.set(missing, flight)
     return flight
   }

@@ -1,22 +1,23 @@
-/** What one request, or one batch, runs in: its view leased at the first use and given back at its end. */
-import { leaseAhead } from '../../engine/chain/ahead.ts'
-import { readNewest } from '../../engine/chain/newest.ts'
+/** Context of one request or batch: its view is leased at the first use and released at its end. */
+
+import { leaseNotYetVisible } from '../../engine/chain/not-yet-visible.ts'
 import type {
   ChainReader,
   ChainView,
   Endpoint,
-  FlashblockPlace,
+  FlashblockId,
   LeasedView,
 } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { MissingError } from '../../engine/state/reader.ts'
-import { type Needed, tooOld } from '../events/min-flashblock.ts'
+import type { Client } from '../core/client.ts'
+import { errorOf } from '../core/errors.ts'
+import type { PoolReply } from '../core/executor.ts'
+import { type Needed, type NotReached, notReached } from '../events/min-flashblock.ts'
 import type { FrontContext, Method, MethodLimits } from '../method/method.ts'
 import type { FrontServices } from '../method/services.ts'
-import type { Client } from '../seam/client.ts'
-import { errorOf, type RpcError } from '../seam/errors.ts'
-import type { PoolReply } from '../seam/executor.ts'
 import { noTries, type Rounds } from './rounds.ts'
 import type { Slices } from './slices.ts'
 
@@ -27,7 +28,7 @@ export type ScopeOptions = {
   readonly limits: MethodLimits
   readonly services: FrontServices
   readonly rounds: Rounds
-  /** Of the thread. */
+  /** Time slices of the thread. */
   readonly slices: Slices
   readonly callPool: (
     scope: Scope,
@@ -36,26 +37,34 @@ export type ScopeOptions = {
   ) => Promise<PoolReply>
 }
 
-/** The view that an answer was read from. */
-export type Read = { readonly record: number; readonly pending: FlashblockPlace }
-/** The view that a scope has to have: one that has reached the places, or that of the record. */
-export type Pin = { readonly needed?: Needed | undefined; readonly record?: number | undefined }
+/** The view that a response was read from. */
+export type Read = { readonly snapshot: number; readonly pending: FlashblockId }
+/** Constraints on the view of a scope, known before it is leased. */
+export type Pin = {
+  /** The view must have reached these flashblocks. */
+  readonly needed?: Needed | undefined
+  /** The view must be of this snapshot. */
+  readonly snapshot?: number | undefined
+  /** The view that has refused the request already. No other is leased. */
+  readonly read?: Read | undefined
+}
 
-/** A class, and its functions made when they are asked for: most requests use none of them, and there are many requests. */
+/** A class with functions created on access, because most of the many requests use none of them. */
 export class Scope implements FrontContext {
   readonly client: Client
   /** Monotonic milliseconds. */
   readonly startedAt: number
-  /** Every view that it leases has reached these; undefined: the newest will do. */
+  /** Flashblocks that every leased view has reached. undefined: the newest view suffices. */
   readonly needed: Needed | undefined
-  /** A worker has to read the record that is leased: the newest may be another place. */
+  /** A worker must read the leased snapshot, because the newest may differ. */
   readonly isPinned: boolean
   readonly #options: ScopeOptions
   #lease: LeasedView | undefined
-  /** The newest view that was read for the length of a call. */
+  /** The view that `readNewest` read last. */
   #newestRead: Read | undefined
-  /** Leased first, because a batch has it; undefined: leased already, or there is none. */
-  #record: number | undefined
+  #refusedAt: Read | undefined
+  /** Snapshot of the batch that is leased first. undefined: already leased, or none. */
+  #snapshot: number | undefined
   #later: (() => void)[] | undefined
 
   constructor(options: ScopeOptions, client: Client, startedAt: number, pin: Pin = {}) {
@@ -63,24 +72,29 @@ export class Scope implements FrontContext {
     this.client = client
     this.startedAt = startedAt
     this.needed = pin.needed
-    this.#record = pin.record
-    this.isPinned = pin.needed !== undefined || pin.record !== undefined
+    this.#snapshot = pin.snapshot
+    this.#refusedAt = pin.read
+    this.isPinned = pin.needed !== undefined || pin.snapshot !== undefined
   }
 
   get view(): ChainView {
     return this.#leased().view
   }
-  /** The record that is leased; leases one. */
-  get record(): number {
-    return this.#leased().record
+  /** The leased snapshot; leases one if needed. */
+  get snapshot(): number {
+    return this.#leased().snapshot
   }
-  /** The leased view, if there is one. */
-  get held(): ChainView | undefined {
+  /** The leased view, if any. */
+  get leased(): ChainView | undefined {
     return this.#lease?.view
   }
-  /** The view that was read last; undefined: none was read since the last release. */
+  /** The view that was read last. undefined: none since the last release. */
   get read(): Read | undefined {
-    return this.#newestRead ?? this.held
+    return this.#newestRead ?? this.leased ?? this.#refusedAt
+  }
+  /** The view that was too old for the needed flashblocks. undefined: none was. */
+  get refusedAt(): Read | undefined {
+    return this.#refusedAt
   }
   get chain(): ChainSpec {
     return this.#options.chain
@@ -104,8 +118,8 @@ export class Scope implements FrontContext {
     const { services, endpoint } = this.#options
     return (read) =>
       readNewest(services.reader, endpoint, (view) => {
-        const { record, pending } = view
-        this.#newestRead = { record, pending }
+        const { snapshot, pending } = view
+        this.#newestRead = { snapshot, pending }
         return read(view)
       })
   }
@@ -122,8 +136,8 @@ export class Scope implements FrontContext {
         } catch (error) {
           if (!(error instanceof MissingError)) throw error
           const { client, deadline } = this
-          const asked = { client, deadline, for: purpose }
-          const problem = await rounds.fetchFor(error.missing, tries, asked)
+          const request = { client, deadline, for: purpose }
+          const problem = await rounds.fetchFor(error.missing, tries, request)
           if (problem !== undefined) throw errorOf(problem)
         }
     }
@@ -134,60 +148,75 @@ export class Scope implements FrontContext {
       if (slices.isOver(services.now())) await slices.next()
     }
   }
-  get afterAnswer(): FrontContext['afterAnswer'] {
+  get afterResponse(): FrontContext['afterResponse'] {
     return (action) => {
       this.#later ??= []
       this.#later.push(action)
     }
   }
 
-  /** Gives the view back; the next use leases the newest. */
+  /** Releases the view; the next use leases the newest. */
   release(): void {
     const lease = this.#lease
     this.#lease = undefined
     this.#newestRead = undefined
+    this.#refusedAt = undefined
     lease?.release()
   }
 
-  /** Runs what was put off until the answer is with the socket. */
-  answered(): void {
+  /** Runs the postponed actions after the response is written to the socket. */
+  onResponded(): void {
     const actions = this.#later
     if (actions === undefined) return
     this.#later = undefined
-    // The socket writes in the promise's continuation, which runs before the next turn of the event loop.
+    // The socket writes in the promise's continuation, which runs before the next turn of the event
+    // loop.
     setImmediate(() => {
       for (const action of actions) action()
     })
   }
 
-  /** @throws {RpcError} when the newest view is not as new as it has to be: a flush came between */
+  /**
+   * Leases a view.
+   * @throws {RpcError} if the newest view has not reached the needed flashblocks
+   */
   #leased(): LeasedView {
     if (this.#lease !== undefined) return this.#lease
     const { endpoint, services } = this.#options
-    const record = this.#record
-    this.#record = undefined
-    const shared = record === undefined ? undefined : services.reader.adopt(record, endpoint)
-    const shown = shared ?? services.reader.lease(endpoint)
-    const lack = this.needed && lackOf(shown, this.needed)
-    const lease = lack === undefined ? shown : leaseReaching(services.reader, endpoint, this.needed)
-    if (lease === undefined) throw lack
+    const snapshot = this.#snapshot
+    this.#snapshot = undefined
+    const shared = snapshot === undefined ? undefined : services.reader.adopt(snapshot, endpoint)
+    const leased = shared ?? services.reader.lease(endpoint)
+    const refusal = this.needed && refusalOf(leased, this.needed)
+    const lease =
+      refusal === undefined ? leased : leaseReaching(services.reader, endpoint, this.needed)
+    if (lease === undefined) {
+      this.#refusedAt = refusal?.read
+      throw refusal?.error
+    }
     this.#lease = lease
     return lease
   }
 }
 
-/** Clients that say what they have seen are shown that before others are. */
+/**
+ * Leases a view that is not yet visible to others. Clients that name a flashblock may read it
+ * early.
+ */
 const leaseReaching = (reader: ChainReader, endpoint: Endpoint, needed: Needed | undefined) =>
-  needed && leaseAhead(reader, endpoint, (view) => tooOld(view, needed) === undefined)
+  needed && leaseNotYetVisible(reader, endpoint, (view) => notReached(view, needed) === undefined)
 
-/** Gives the lease back where it is too old, or cannot be read. @throws {ViewError} */
-function lackOf(lease: LeasedView, needed: Needed): RpcError | undefined {
-  let isKept = false
+/**
+ * Checks a lease against the needed flashblocks, and releases it if it is too old or unreadable.
+ * @throws {ViewError}
+ */
+function refusalOf(lease: LeasedView, needed: Needed): NotReached | undefined {
+  let isRetained = false
   try {
-    const lack = tooOld(lease.view, needed)
-    isKept = lack === undefined
-    return lack
+    const refusal = notReached(lease.view, needed)
+    isRetained = refusal === undefined
+    return refusal
   } finally {
-    if (!isKept) lease.release()
+    if (!isRetained) lease.release()
   }
 }

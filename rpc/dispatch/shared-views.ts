@@ -1,4 +1,7 @@
-/** The front's views: requests of one moment read one view, opened once; what they find in it is kept as long as it is the newest. */
+/**
+ * Views of the front: concurrent requests share one view, and its lookups are cached while it is
+ * the newest.
+ */
 import type {
   Basis,
   Block,
@@ -12,8 +15,9 @@ import { type StateReader, ViewError } from '../../engine/state/reader.ts'
 import { ForwardingView } from './forwarding-view.ts'
 
 /**
- * The same reader, but leases of the newest record are shared, and the newest is kept leased between requests. It is given back with the
- * next publish, so it holds nothing up for longer than a request does.
+ * Wraps a reader so that leases of the newest snapshot are shared. The newest view stays leased
+ * between requests. The next publish releases it, so it blocks nothing for longer than a request
+ * does.
  */
 export function shareViews(
   reader: ChainReader,
@@ -23,11 +27,11 @@ export function shareViews(
     standard: undefined,
     flashblocks: undefined,
   }
-  /** The view of the newest record; one that is older, or that failed, is let go. */
+  /** Returns the view of the newest snapshot, and releases an older or stale one. */
   function current(endpoint: Endpoint): SharedView | undefined {
     const shared = newest[endpoint]
     if (shared === undefined) return undefined
-    if (shared.record === reader.newestRecord() && !shared.isStale) return shared
+    if (shared.snapshot === reader.newestSnapshot() && !shared.isStale) return shared
     newest[endpoint] = undefined
     shared.leave()
     return undefined
@@ -38,9 +42,9 @@ export function shareViews(
   })
 
   return {
-    newestRecord: () => reader.newestRecord(),
+    newestSnapshot: () => reader.newestSnapshot(),
     newestOfAll: () => reader.newestOfAll(),
-    adopt: (record, endpoint) => reader.adopt(record, endpoint),
+    adopt: (snapshot, endpoint) => reader.adopt(snapshot, endpoint),
     lease(endpoint) {
       let shared = current(endpoint)
       if (shared === undefined) {
@@ -52,10 +56,10 @@ export function shareViews(
   }
 }
 
-/** Counts who reads it: the cache that keeps it is one of them. */
+/** A view with a count of its readers; the cache is one of them. */
 class SharedView extends ForwardingView {
   readonly #keys = new Map<Basis, string>()
-  /** A read found it void or gone. */
+  /** A read found the snapshot void or gone. */
   isStale = false
   readonly #lease: LeasedView
   readonly #byTag = new Map<BlockTag, Block | undefined>()
@@ -69,13 +73,14 @@ class SharedView extends ForwardingView {
 
   enter(): LeasedView {
     this.#readers++
-    let isHeld = true
+    let isLeased = true
     return {
       view: this,
-      record: this.record,
+      snapshot: this.snapshot,
       release: () => {
-        if (!isHeld) throw new Error(`rpc: view of record ${this.record} was given back already`)
-        isHeld = false
+        if (!isLeased)
+          throw new Error(`rpc: view of snapshot ${this.snapshot} was given back already`)
+        isLeased = false
         this.leave()
       },
     }
@@ -95,7 +100,7 @@ class SharedView extends ForwardingView {
     return block
   }
 
-  /** Kept for the blocks that tags name: few, and asked for again. */
+  /** Caches the states of blocks that tags name, because they are few and requested again. */
   override state(block: Block): StateReader {
     const known = this.#states.get(block)
     if (known !== undefined) return known

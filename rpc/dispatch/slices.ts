@@ -1,13 +1,17 @@
 /**
- * Front work of all batches together between two turns of the event loop: many small ones hold it no longer than a large one. Who comes
- * while one slice runs waits for the next one too, because the loop runs what it was told before it reads.
+ * Maximum milliseconds of front work of all batches between two turns of the event loop. Many small
+ * batches thus block it no longer than one large batch. Requests that arrive during a slice also
+ * wait for the next one, because the loop runs immediates before it reads.
  */
 const SLICE_MS = 6
 
-/** Who takes part asks `isOver` before each piece of work, and when it is awaits `next`, after which there is time for a piece. */
+/**
+ * Time slices of the event loop. A batch checks `isOver` before each piece of work and then awaits
+ * `next`. After `next` there is time for one piece.
+ */
 export class Slices {
   readonly #now: () => number
-  /** Of the slice of this turn; undefined: nothing has run in it yet. */
+  /** End of this turn's slice. undefined: no work has run in this turn. */
   #end: number | undefined
   readonly #waiting: (() => void)[] = []
 
@@ -16,7 +20,10 @@ export class Slices {
     this.#now = now
   }
 
-  /** Whether others are to have their turn first. @param now what the clock says */
+  /**
+   * Tells whether the slice of this turn is used up.
+   * @param now current time of the clock
+   */
   isOver(now: number): boolean {
     if (this.#end === undefined) {
       this.#end = now + SLICE_MS
@@ -25,7 +32,7 @@ export class Slices {
     return now > this.#end
   }
 
-  /** Only while `isOver`. Resolves when it is the turn of whoever has waited longest. */
+  /** Waits for a turn, in order of arrival. Call it only while `isOver`. */
   next(): Promise<void> {
     return new Promise((resolve) => void this.#waiting.push(resolve))
   }
@@ -34,7 +41,7 @@ export class Slices {
     this.#end = undefined
     while (this.#waiting.length > 0 && !this.isOver(this.#now())) {
       this.#waiting.shift()!()
-      // It does its work before this goes on.
+      // The woken work runs before this loop continues.
       await undefined
     }
   }

@@ -1,33 +1,37 @@
-/** Calls that took longer than an operator wants to hear of (`--slow-call-ms`). */
+/** Reports calls that took longer than `--slow-call-ms`. */
+
+import type { PoolReply, RunTimes } from '../core/executor.ts'
+import { bytesOf } from '../core/pieces.ts'
 import type { MethodLimits } from '../method/method.ts'
 import type { Price } from '../method/price.ts'
-import type { PoolReply, RunTimes } from '../seam/executor.ts'
-import { bytesOf } from '../seam/pieces.ts'
 import type { Ready } from './items.ts'
 
-/** What is said of one: no parameters unless that is asked for, because they say what a client does. */
+/**
+ * Report of a slow call. Parameters are left out by default, because they reveal the client's
+ * activity.
+ */
 export type SlowCall = {
   readonly method: string
-  /** Points that it took from its caller. */
+  /** Points that the client was charged. */
   readonly cost: number
   readonly ms: number
-  /** Before a worker had it, and of the worker's processor; left out: no worker ran it for this call. */
+  /** Milliseconds in the queue and of the worker's processor. Left out: no worker ran this call. */
   readonly queuedMs?: number
   readonly engineMs?: number
-  /** Of its result. */
+  /** Size of the result. */
   readonly bytes: number
-  /** Of its error; left out: it has a result. */
+  /** Code of the error. Left out: the call has a result. */
   readonly code?: number
-  /** JSON text, its beginning. */
+  /** First characters of the parameters as JSON text. */
   readonly params?: string
-  /** Slow calls since the last that was told of, of which nothing was said. */
+  /** Number of unreported slow calls since the last report. */
   readonly unsaid?: number
 }
 export type SlowCallOptions = {
-  /** From so many milliseconds on. */
+  /** Milliseconds from which a call is slow. */
   readonly ms: number
   readonly hasParams: boolean
-  readonly tell: (call: SlowCall) => void
+  readonly report: (call: SlowCall) => void
 }
 
 type Options = SlowCallOptions & {
@@ -36,38 +40,41 @@ type Options = SlowCallOptions & {
   readonly now: () => number
 }
 
-/** In a second: a node that is slow has other things to do. */
-const MOST_TOLD = 20
+/** Maximum reports in a second, because a slow node must not spend its time on reports. */
+const MAX_REPORTED = 20
 const PARAMS_CHARACTERS = 1_024
 
 export class SlowCalls {
   readonly ms: number
   readonly #options: Options
   readonly #times = new WeakMap<object, RunTimes>()
-  #second = { since: Number.NEGATIVE_INFINITY, told: 0 }
+  #second = { since: Number.NEGATIVE_INFINITY, reported: 0 }
   #unsaid = 0
 
-  /** @param options `now`: monotonic milliseconds */
+  /** @param options `now` gives monotonic milliseconds */
   constructor(options: Options) {
     this.ms = options.ms
     this.#options = options
   }
 
-  /** A worker has run it. */
+  /** Records the times of a call that a worker has run. */
   ran(call: object, times: RunTimes): void {
     this.#times.set(call, times)
   }
 
-  /** A call has been answered, `ms` after it was begun. What waits for an event is not slow. */
-  answered(item: Ready, reply: PoolReply, ms: number): void {
+  /**
+   * Reports an answered call if it was slow. A call that waits for an event is never slow.
+   * @param ms time since the start of the call
+   */
+  onResponse(item: Ready, reply: PoolReply, ms: number): void {
     if (ms < this.ms || item.found.isWaiting) return
-    if (!this.#mayTell()) {
+    if (!this.#mayReport()) {
       this.#unsaid++
       return
     }
-    const { hasParams, price, limits, tell } = this.#options
+    const { hasParams, price, limits, report } = this.#options
     const times = this.#times.get(item)
-    tell({
+    report({
       method: item.method,
       cost: price(item.found, item.params, limits),
       ms: Math.round(ms),
@@ -80,10 +87,10 @@ export class SlowCalls {
     this.#unsaid = 0
   }
 
-  #mayTell(): boolean {
+  #mayReport(): boolean {
     const now = this.#options.now()
-    if (now - this.#second.since >= 1_000) this.#second = { since: now, told: 0 }
-    return this.#second.told++ < MOST_TOLD
+    if (now - this.#second.since >= 1_000) this.#second = { since: now, reported: 0 }
+    return this.#second.reported++ < MAX_REPORTED
   }
 }
 

@@ -1,4 +1,7 @@
-/** What the calls of a task share: views, and for each block of a view one reader, one block environment, one session. */
+/**
+ * Views that the calls of a task share. Each block of a view has one reader, one block environment
+ * and one session.
+ */
 import type {
   Block,
   ChainReader,
@@ -8,52 +11,58 @@ import type {
 } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
-import { type KeptSession, keptSession } from '../../engine/execution/call/kept-session.ts'
+import {
+  type CachedSession,
+  createCachedSession,
+} from '../../engine/execution/call/cached-session.ts'
 import type { CallState } from '../method/method.ts'
 
-/** A view, and what the calls of the task share of its states. */
+/** A view, and the shared states of its blocks. */
 export type TaskView = Omit<LeasedView, 'release'> & { readonly states: CallStates }
-/** Which one: `record` undefined, the newest when it is first asked for. */
-type Place = { readonly endpoint: Endpoint; readonly record: number | undefined }
+/** Identifies a view. `snapshot` undefined: the newest at the first use. */
+type TaskViewId = { readonly endpoint: Endpoint; readonly snapshot: number | undefined }
 type Parts = {
   readonly engine: Engine
   readonly chain: Pick<ChainSpec, 'rulesAt'>
-  /** undefined: both are what they are. */
-  readonly kept?: Kept | undefined
+  /** undefined: views and sessions are not wrapped. */
+  readonly cached?: TaskCaches | undefined
 }
-/** What a task keeps for its calls, as they see it. */
-export type Kept = {
+/** Wrappers of a task's views and sessions for its calls. */
+export type TaskCaches = {
   readonly view: (view: ChainView) => ChainView
-  readonly session: (session: KeptSession) => KeptSession
+  readonly session: (session: CachedSession) => CachedSession
 }
 
 export function taskViews(parts: Parts & { readonly reader: ChainReader }) {
-  const { reader, kept } = parts
+  const { reader, cached } = parts
   const views = new Map<string, TaskView & { readonly release: () => void }>()
-  const keyOf = ({ endpoint, record }: Place) => `${endpoint} ${record}`
+  const keyOf = ({ endpoint, snapshot }: TaskViewId) => `${endpoint} ${snapshot}`
 
   function endOne(key: string): void {
     const view = views.get(key)
     if (view === undefined) return
     views.delete(key)
-    // Sessions first: they read by the lease.
+    // Sessions are closed first, because they read through the lease.
     view.states.close()
     view.release()
   }
   return {
-    known: (place: Place): TaskView | undefined => views.get(keyOf(place)),
-    /** undefined: the record is gone. */
-    lease(place: Place): TaskView | undefined {
-      const key = keyOf(place)
+    known: (id: TaskViewId): TaskView | undefined => views.get(keyOf(id)),
+    /** Leases a view once per task. undefined: the snapshot is gone. */
+    lease(id: TaskViewId): TaskView | undefined {
+      const key = keyOf(id)
       const known = views.get(key)
       if (known !== undefined) return known
-      const { endpoint, record } = place
-      const leased = record === undefined ? reader.lease(endpoint) : reader.adopt(record, endpoint)
+      const { endpoint, snapshot } = id
+      const leased =
+        snapshot === undefined ? reader.lease(endpoint) : reader.adopt(snapshot, endpoint)
       if (leased === undefined) return undefined
       try {
-        const view = kept?.view(leased.view) ?? leased.view
+        const view = cached?.view(leased.view) ?? leased.view
         const fresh = {
-          ...{ view, record: leased.record, states: callStates(view, parts) },
+          view,
+          snapshot: leased.snapshot,
+          states: callStates(view, parts),
           release: () => leased.release(),
         }
         views.set(key, fresh)
@@ -63,9 +72,9 @@ export function taskViews(parts: Parts & { readonly reader: ChainReader }) {
         throw error
       }
     },
-    /** Gives it back: who asks again gets a newer one. */
-    drop: (place: Place) => endOne(keyOf(place)),
-    /** Gives all back. */
+    /** Releases a view; the next lease reads a newer one. */
+    drop: (id: TaskViewId) => endOne(keyOf(id)),
+    /** Releases all views. */
     end() {
       for (const key of [...views.keys()]) endOne(key)
     },
@@ -73,25 +82,30 @@ export function taskViews(parts: Parts & { readonly reader: ChainReader }) {
 }
 
 type CallStates = {
-  /** @throws {ViewError} when the block's state is gone */
+  /**
+   * Returns the state after a block.
+   * @throws {ViewError} if the state is gone
+   */
   readonly of: (block: Block) => CallState
-  /** Ends the sessions; nothing may be asked afterwards. */
+  /** Closes the sessions; the object must not be used afterwards. */
   readonly close: () => void
 }
 
-/** Nearly all calls are about the latest block or the pending one. */
+/** Maximum number of open states. Nearly all calls use the latest or the pending block. */
 const MAX_STATES = 4
 
-function callStates(view: ChainView, { engine, chain, kept }: Parts): CallStates {
-  /** The oldest stands first. */
+function callStates(view: ChainView, { engine, chain, cached }: Parts): CallStates {
+  /** States, oldest first. */
   const states = new Map<Block, CallState>()
 
   function open(block: Block): CallState {
     const reader = view.state(block)
     const env = view.env(block)
     const { evm } = chain.rulesAt(env.number, env.timestamp)
-    const session = keptSession(reader, (counting) => engine.openSession(counting, env, evm))
-    return { env, reader, kept: kept?.session(session) ?? session }
+    const session = createCachedSession(reader, (counting) =>
+      engine.openSession(counting, env, evm),
+    )
+    return { env, reader, cached: cached?.session(session) ?? session }
   }
   return {
     of(block) {
@@ -100,14 +114,14 @@ function callStates(view: ChainView, { engine, chain, kept }: Parts): CallStates
       if (states.size === MAX_STATES) {
         const [oldest, state] = states.entries().next().value!
         states.delete(oldest)
-        state.kept.close()
+        state.cached.close()
       }
       const state = open(block)
       states.set(block, state)
       return state
     },
     close() {
-      for (const { kept } of states.values()) kept.close()
+      for (const { cached } of states.values()) cached.close()
       states.clear()
     },
   }

@@ -1,51 +1,54 @@
-/** The worker's side of a pool call: decodes, runs over a leased view, gives the result as text. */
+/**
+ * Worker side of a pool call: decodes the parameters, runs over a leased view, and returns the
+ * result as text.
+ */
 import type { Block, ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { type Engine, TrapError } from '../../engine/evm/engine.ts'
-import { type KeptReplays, keptReplays } from '../../engine/execution/call/kept-replays.ts'
-import { noSession } from '../../engine/execution/call/kept-session.ts'
+import { noSession } from '../../engine/execution/call/cached-session.ts'
+import { createReplayCache, type ReplayCache } from '../../engine/execution/call/replay-cache.ts'
 import { MissingError, ViewError } from '../../engine/state/reader.ts'
-import type { CallState, MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import {
   internalError,
   methodNotFound,
   RpcError,
   responseTooLarge,
   timedOut,
-} from '../seam/errors.ts'
-import type { PoolReply, ReadFrom } from '../seam/executor.ts'
-import { type Piece, PieceWriter } from '../seam/pieces.ts'
+} from '../core/errors.ts'
+import type { PoolReply, ReadFrom } from '../core/executor.ts'
+import { type Piece, PieceWriter } from '../core/pieces.ts'
+import type { CallState, MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import { prunedHistory } from './call.ts'
-import { type Kept, type TaskView, taskViews } from './task-views.ts'
-import { ToldReads } from './told-reads.ts'
+import { type TaskCaches, type TaskView, taskViews } from './task-views.ts'
+import { TrackedReads } from './tracked-reads.ts'
 
 export type WorkerCall = {
   readonly method: string
-  /** Parameters as JSON. */
+  /** Parameters as JSON text. */
   readonly text: string
   readonly endpoint: Endpoint
-  /** The record that the front holds for the call; undefined: the newest. */
-  readonly record: number | undefined
-  /** The reply shall say what was read: the call shares no session with others then. */
+  /** Snapshot that the front leases for the call. undefined: the newest. */
+  readonly snapshot: number | undefined
+  /** The reply must list the state that was read, so the call shares no session. */
   readonly wantsReads?: boolean
 }
-/** `written`: bytes of the result, all of which went out in pieces before. */
+/** `written`: bytes of a result whose pieces were all sent before. */
 export type WorkerReply = PoolReply | ({ readonly written: number } & ReadFrom)
-/** How far a call may go, and where a result goes that is large. */
+/** Limits of a call, and the receiver of a large result's pieces. */
 export type CallBounds = {
   readonly isExpired: () => boolean
   readonly put: (piece: Piece) => void
 }
 export interface CallRunner {
-  /** Never throws. */
+  /** Runs a call and never throws. */
   run(call: WorkerCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
-  /** Gives every view back: to be called after the last call of a task. */
+  /** Releases all views after the last call of a task. */
   endTask(): void
 }
 
-/** What is different where state is fetched as it is read. */
-export type LazyCalls = Kept & {
-  readonly replays: (kept: KeptReplays) => KeptReplays
+/** Hooks of a node that fetches state on read. */
+export type LazyCalls = TaskCaches & {
+  readonly replays: (cached: ReplayCache) => ReplayCache
   readonly expects: NonNullable<PoolContext['expects']>
   readonly isLost: () => boolean
 }
@@ -59,26 +62,26 @@ type RunnerParts = {
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly onBug: (error: unknown, method: string) => void
-  /** State is fetched as it is read (collecting.ts); undefined: all of it is there. */
+  /** Hooks of a lazy node (collecting.ts). undefined: all state is local. */
   readonly lazy?: LazyCalls | undefined
 }
 
 export function createCallRunner(parts: RunnerParts): CallRunner {
   const { reader, chain, engine, limits, methods, now, lazy } = parts
-  const views = taskViews({ reader, chain, engine, kept: lazy })
-  /** Of the running call. */
-  const [output, reads] = [new PieceWriter(), new ToldReads(limits.resultCacheReads)]
-  const replays = lazy?.replays(keptReplays()) ?? keptReplays()
+  const views = taskViews({ reader, chain, engine, cached: lazy })
+  /** Output and reads of the running call. */
+  const [output, reads] = [new PieceWriter(), new TrackedReads(limits.resultCacheReads)]
+  const replays = lazy?.replays(createReplayCache()) ?? createReplayCache()
   const shared = { chain, limits, now, output, replays, ...ofLazy(lazy) }
 
-  /** @param on another one than the calls' own: the call shares no session with others then */
+  /** @param on engine of the call; another engine than the task's shares no session */
   function run(
     call: WorkerCall,
     bounds: CallBounds,
     on = engine,
   ): WorkerReply | Promise<WorkerReply> {
     const { isExpired } = bounds
-    output.begin(limits.responseBytes, bounds.put)
+    output.start(limits.responseBytes, bounds.put)
     try {
       const method = methods.get(call.method)
       if (method === undefined) return { error: methodNotFound(call.method).toObject() }
@@ -86,8 +89,8 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
       const leased = views.lease(call)
       if (leased === undefined) return { stale: true }
       const { view } = leased
-      const told = call.wantsReads ? reads : undefined
-      const stateOf = on === engine && !told ? leased.states.of : apart(leased, told)
+      const tracked = call.wantsReads ? reads : undefined
+      const stateOf = on === engine && !tracked ? leased.states.of : apart(leased, tracked)
       const context: PoolContext = { ...shared, engine: on, view, isExpired, stateOf }
       const result = method.invoke(context, JSON.parse(call.text) as readonly unknown[])
       const replied = (text: string) => ({ ...settled(text, shared), ...readFrom(leased) })
@@ -116,14 +119,14 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
       if (error.reason === 'pruned' && view !== undefined)
         return { error: prunedHistory(error, view).toObject(), ...from }
       views.drop(call)
-      if (call.record !== undefined) return { stale: true }
-      // Once more on a newer view, until the deadline.
+      if (call.snapshot !== undefined) return { stale: true }
+      // A void view is replaced by a newer one, until the deadline.
       output.cutTo(0)
       return Promise.resolve().then(() => run(call, bounds, on))
     }
     if (error instanceof TrapError && on.fallback !== undefined) {
-      on.fallback.tell(`${call.method}: ${error.message}`)
-      // All of it, within the same deadline.
+      on.fallback.report(`${call.method}: ${error.message}`)
+      // The fallback engine repeats the whole call within the same deadline.
       output.cutTo(0)
       return run(call, bounds, on.fallback.engine)
     }
@@ -139,19 +142,21 @@ export function createCallRunner(parts: RunnerParts): CallRunner {
 }
 
 const ofLazy = (lazy: LazyCalls | undefined) => ({
-  ...{ isLazy: lazy !== undefined, expects: lazy?.expects, isLost: lazy?.isLost },
+  isLazy: lazy !== undefined,
+  expects: lazy?.expects,
+  isLost: lazy?.isLost,
 })
 
-/** For a call that shares no session with others: on another engine than theirs, or because what it reads is told. */
+/** Returns states without a shared session, for a call on another engine or with recorded reads. */
 const apart =
-  ({ states, view }: TaskView, reads: ToldReads | undefined) =>
+  ({ states, view }: TaskView, reads: TrackedReads | undefined) =>
   (block: Block): CallState => {
     const state = states.of(block)
-    const own = reads === undefined ? state : reads.noted(state, view)
-    return { ...own, kept: noSession(own.reader) }
+    const own = reads === undefined ? state : reads.recordingReads(state, view)
+    return { ...own, cached: noSession(own.reader) }
   }
 
-/** Without a text it is written. */
+/** Returns the result. An empty text means that the result was written to the output. */
 function settled(
   text: string,
   { output, limits }: { readonly output: PieceWriter; readonly limits: MethodLimits },
@@ -159,14 +164,14 @@ function settled(
   if (text !== '') return { result: text }
   if (output.isFull)
     return { error: responseTooLarge(output.length, limits.responseBytes).toObject() }
-  const whole = output.end()
-  return whole === undefined ? { written: output.length } : { result: whole }
+  const full = output.end()
+  return full === undefined ? { written: output.length } : { result: full }
 }
 
-const readFrom = ({ record, view }: TaskView): ReadFrom => ({
-  record,
+const readFrom = ({ snapshot, view }: TaskView): ReadFrom => ({
+  snapshot,
   pending: view.pending,
 })
 
-/** The front knows how long the call took; here only that it is over. */
+/** Makes a timeout error without times, because only the front knows them. */
 const late = (): WorkerReply => ({ error: timedOut().toObject() })

@@ -1,8 +1,11 @@
-/** What becomes canonical, block by block, and what ceases to be: for filters and subscriptions, which are canonical on both endpoints. */
-import { blockHere } from '../../engine/chain/here.ts'
+/**
+ * Added and removed canonical blocks, for filters and subscriptions. These follow the canonical
+ * chain on both endpoints.
+ */
+
 import { logsIn, preparePattern } from '../../engine/chain/logs.ts'
-import { readNewest } from '../../engine/chain/newest.ts'
 import type { Block, ChainReader, ChainView } from '../../engine/chain/types.ts'
+import { blockIfStored, readNewest } from '../../engine/chain/view-reads.ts'
 import type { Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
@@ -14,24 +17,25 @@ export type CanonicalBlock = {
   readonly hash: Hex
   /** JSON text. */
   readonly header: string
-  /** undefined: nobody wanted them when it was added. */
+  /** undefined: no listener wanted logs when the block was added. */
   readonly logs: readonly HexLog[] | undefined
 }
 export type CanonicalEvent = { readonly type: 'added' | 'removed'; readonly block: CanonicalBlock }
 
 export interface CanonicalFeed {
   /**
-   * Events from now on, in order, each once: removed blocks newest first, then added ones oldest first.
-   * @param wantsLogs asked when a block is added
+   * Listens to future events, each once and in order. Removed blocks come newest first, then added
+   * ones oldest first.
+   * @param wantsLogs called when a block is added
    */
   listen(listener: (event: CanonicalEvent) => void, wantsLogs: () => boolean): () => void
-  /** Brings the listeners up to the newest record, before its hint has arrived. */
+  /** Emits events up to the newest snapshot, before the publish notification arrives. */
   catchUp(): void
 }
 
-/** Blocks kept to tell a reorganisation by; a deeper one starts over at the oldest of them. */
-const KEPT = 128
-/** Blocks read at a time, so that a jump of the head never holds the thread for long. */
+/** Maximum retained blocks, to detect a reorg. A deeper reorg continues from the oldest of them. */
+const RETAINED = 128
+/** Maximum blocks read at a time, so that a jump of the head does not block the thread. */
 const SLICE = 64
 const ALL_LOGS = preparePattern({ addresses: [], topics: [] })
 
@@ -40,52 +44,55 @@ export function createCanonicalFeed(options: {
   readonly onPublish: (listener: () => void) => () => void
 }): CanonicalFeed {
   const { reader } = options
-  const kept: CanonicalBlock[] = []
-  /** And whether each wants logs. */
+  const retained: CanonicalBlock[] = []
+  /** Listeners with their `wantsLogs`. */
   const listeners = new Map<(event: CanonicalEvent) => void, () => boolean>()
   options.onPublish(catchUp)
 
   function catchUp(): void {
     let events: readonly CanonicalEvent[]
-    let isBehind: boolean
+    let hasMore: boolean
     try {
-      ;({ events, isBehind } = readNewest(reader, 'standard', read))
+      ;({ events, hasMore } = readNewest(reader, 'standard', read))
     } catch (error) {
-      // The view went while it was read: the next publish starts from the same place.
+      // The view became void during the read, so the next publish repeats it.
       if (error instanceof ViewError) return
       throw error
     }
     for (const { type, block } of events) {
-      if (type === 'removed') kept.pop()
-      else kept.push(block)
-      if (kept.length > KEPT) kept.shift()
+      if (type === 'removed') retained.pop()
+      else retained.push(block)
+      if (retained.length > RETAINED) retained.shift()
     }
     for (const event of events) for (const listener of [...listeners.keys()]) listener(event)
-    if (isBehind) setImmediate(catchUp)
+    if (hasMore) setImmediate(catchUp)
   }
 
-  function read(view: ChainView): { events: CanonicalEvent[]; isBehind: boolean } {
+  function read(view: ChainView): { events: CanonicalEvent[]; hasMore: boolean } {
     const head = view.canonical
-    const last = kept.at(-1)
+    const last = retained.at(-1)
     if (last === undefined) {
       const block = view.block({ tag: 'latest' })
-      return { events: block === undefined ? [] : [added(block, false)], isBehind: false }
+      return { events: block === undefined ? [] : [added(block, false)], hasMore: false }
     }
-    if (last.hash === bytesToHex(head.hash)) return { events: [], isBehind: false }
+    if (last.hash === bytesToHex(head.hash)) return { events: [], hasMore: false }
     const events: CanonicalEvent[] = []
-    let common = kept.length - 1
-    while (common >= 0 && !isOn(view, kept[common]!)) {
-      events.push({ type: 'removed', block: kept[common]! })
+    let common = retained.length - 1
+    while (common >= 0 && !isOn(view, retained[common]!)) {
+      events.push({ type: 'removed', block: retained[common]! })
       common--
     }
-    const from = firstHere(view, common >= 0 ? kept[common]!.number + 1n : kept[0]!.number)
+    const from = firstStored(
+      view,
+      common >= 0 ? retained[common]!.number + 1n : retained[0]!.number,
+    )
     const to = from + BigInt(SLICE) <= head.number ? from + BigInt(SLICE) - 1n : head.number
     const withLogs = [...listeners.values()].some((wantsLogs) => wantsLogs())
     for (let number = from; number <= to; number++) {
       const block = view.block({ number })
       if (block !== undefined) events.push(added(block, withLogs))
     }
-    return { events, isBehind: to < head.number }
+    return { events, hasMore: to < head.number }
   }
 
   return {
@@ -100,17 +107,20 @@ export function createCanonicalFeed(options: {
 
 const isOn = (view: ChainView, { number, hash }: CanonicalBlock): boolean => {
   if (number > view.canonical.number) return false
-  const block = blockHere(view, number)
+  const block = blockIfStored(view, number)
   return block !== undefined && bytesToHex(block.hash) === hash
 }
 
-/** Blocks that nobody has here are told to nobody: a state that began anew is gone on from where it begins. */
-function firstHere(view: ChainView, number: bigint): bigint {
-  const isHere = number >= view.oldestState || isWhole(blockHere(view, number))
-  return isHere ? number : view.oldestState
+/**
+ * Returns the first number whose block is stored. Missing blocks are not emitted; after a resync
+ * the feed continues at the start of the new state.
+ */
+function firstStored(view: ChainView, number: bigint): bigint {
+  const isStored = number >= view.oldestState || isReadable(blockIfStored(view, number))
+  return isStored ? number : view.oldestState
 }
 
-function isWhole(block: Block | undefined): boolean {
+function isReadable(block: Block | undefined): boolean {
   try {
     block?.logSummaries()
     return block !== undefined
@@ -140,7 +150,7 @@ function added(block: Block, withLogs: boolean): CanonicalEvent {
   }
 }
 
-/** Logs of an event in the order they are told: removed ones backwards. */
+/** Returns the logs of an event in order of emission. Removed logs are reversed. */
 export function logsOfEvent({ type, block }: CanonicalEvent): readonly HexLog[] {
   const logs = block.logs ?? []
   if (type === 'added') return logs

@@ -1,35 +1,41 @@
-/** The kinds of subscriptions to flashblocks: who gets what of an event. One kind is one channel. */
+/**
+ * Kinds of flashblock subscriptions, one channel each. A channel chooses the results of an event
+ * for each subscriber.
+ */
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import type { FlashblockEvent, Gap } from './emitted-flashblocks.ts'
 import type { Flashblock } from './flashblock.ts'
 import { type AwaitedLogs, createLogMatcher } from './log-filter.ts'
-import type { FlashblockEvent, Gap } from './told.ts'
 
-/** X Layer's filter. Empty addresses: every transaction. */
+/** X Layer's filter. Empty addresses match every transaction. */
 export type TransactionFilter = {
   readonly hasHeaders: boolean
   readonly addresses: readonly Bytes[]
-  readonly shows: { readonly info: boolean; readonly receipt: boolean }
+  readonly includes: { readonly info: boolean; readonly receipt: boolean }
 }
-/** What a subscriber of each kind asks for. */
+/** Options of a subscriber of each kind. */
 export type FlashblockOptions = {
   readonly flashblocks: TransactionFilter
   readonly newFlashblocks: undefined
   readonly pendingLogs: AwaitedLogs
   readonly newFlashblockTransactions: { readonly isFull: boolean }
-  /** Hashes; empty: of every transaction. */
+  /** Hashes of transactions; empty matches every transaction. */
   readonly transactionReceipts: readonly Bytes[]
 }
 export type FlashblockKind = keyof FlashblockOptions
 
-/** What each kind tells in its own way; a gap is told alike. */
-type Told = Exclude<FlashblockEvent, Gap>
+/** Events that each kind formats in its own way. All kinds format gaps alike. */
+type FlashblockChange = Exclude<FlashblockEvent, Gap>
 
-/** Of those that want it, `S`. */
+/** Emits results to its subscribers `S`. */
 export interface Channel<S, Options> {
-  /** What it gives takes it out again. */
+  /**
+   * Adds a subscriber.
+   * @returns removes the subscriber
+   */
   add(subscriber: S, options: Options): () => void
-  tell(event: Told, send: Send<S>): void
+  emit(event: FlashblockChange, send: Send<S>): void
 }
 export type Channels<S> = {
   readonly [K in FlashblockKind]: Channel<S, FlashblockOptions[K]>
@@ -44,7 +50,7 @@ export const createChannels = <S>(): Channels<S> => ({
 })
 
 type Send<S> = (subscriber: S, result: Bytes) => void
-/** Subscribers by what they look for. */
+/** Subscribers indexed by key. */
 class Index<Key, S> {
   readonly #sets = new Map<Key, Set<S>>()
 
@@ -66,21 +72,21 @@ class Index<Key, S> {
   }
 }
 
-/** Those that ask for the same members get the same bytes. */
+/** Subscribers with the same options for members. They share the same bytes. */
 type Group<S> = {
-  readonly shows: TransactionFilter['shows']
+  readonly includes: TransactionFilter['includes']
   readonly all: Set<S>
   readonly byAddress: Index<Hex, S>
 }
 
-/** Headers first, then transactions in their order, as X Layer has them. */
+/** Creates the channel `flashblocks`: headers first, then transactions in order, as on X Layer. */
 function transactionsChannel<S>(): Channel<S, TransactionFilter> {
   const headers = new Set<S>()
   const groups = new Map<string, Group<S>>()
   return {
-    add(subscriber, { hasHeaders, addresses, shows }) {
-      const name = `${shows.info} ${shows.receipt}`
-      const group = groups.get(name) ?? { shows, all: new Set(), byAddress: new Index() }
+    add(subscriber, { hasHeaders, addresses, includes }) {
+      const name = `${includes.info} ${includes.receipt}`
+      const group = groups.get(name) ?? { includes, all: new Set(), byAddress: new Index() }
       groups.set(name, group)
       if (hasHeaders) headers.add(subscriber)
       if (addresses.length === 0) group.all.add(subscriber)
@@ -91,28 +97,31 @@ function transactionsChannel<S>(): Channel<S, TransactionFilter> {
         group.all.delete(subscriber)
       }
     },
-    tell(event, send) {
+    emit(event, send) {
       if (event.type === 'removed') return
       const { flashblock } = event
       for (const one of headers) send(one, flashblock.headerEvent())
       for (const index of indexesOf(flashblock))
-        for (const { shows, all, byAddress } of groups.values()) {
+        for (const { includes, all, byAddress } of groups.values()) {
           const named = byAddress.isEmpty ? [] : namedBy(flashblock.addresses(index), byAddress)
           for (const some of [all, named])
-            for (const one of some) send(one, flashblock.transactionEvent(index, shows))
+            for (const one of some) send(one, flashblock.transactionEvent(index, includes))
         }
     },
   }
 }
 
-/** Each once. */
+/** Returns each subscriber of the addresses once. */
 function namedBy<S>(addresses: Iterable<Hex>, byAddress: Index<Hex, S>): ReadonlySet<S> {
   const named = new Set<S>()
   for (const address of addresses) for (const one of byAddress.get(address)) named.add(one)
   return named
 }
 
-/** `newFlashblocks`, a kind of Base's node until November 2026: the block so far. */
+/**
+ * Creates the channel `newFlashblocks` with the partial block, a kind of Base's node until November
+ * 2026.
+ */
 function blocksChannel<S>(): Channel<S, undefined> {
   const subscribers = new Set<S>()
   return {
@@ -120,19 +129,22 @@ function blocksChannel<S>(): Channel<S, undefined> {
       subscribers.add(subscriber)
       return () => subscribers.delete(subscriber)
     },
-    tell(event, send) {
+    emit(event, send) {
       if (event.type === 'removed') return
       for (const one of subscribers) send(one, event.flashblock.blockResult())
     },
   }
 }
 
-/** `pendingLogs`: a log in each message. One whose place is gone comes again, with `removed`. */
+/**
+ * Creates the channel `pendingLogs`: one log in each message. A log whose location is no longer
+ * valid is sent again with `removed`.
+ */
 function logsChannel<S>(): Channel<S, AwaitedLogs> {
   const matcher = createLogMatcher<S>()
   return {
     add: (subscriber, awaited) => matcher.add(awaited, subscriber),
-    tell(event, send) {
+    emit(event, send) {
       if (matcher.size === 0) return
       const { flashblock } = event
       const { number } = flashblock
@@ -149,7 +161,10 @@ function logsChannel<S>(): Channel<S, AwaitedLogs> {
   }
 }
 
-/** `newFlashblockTransactions`: one in each message, as its hash or whole with its logs. */
+/**
+ * Creates the channel `newFlashblockTransactions`: one transaction in each message, as its hash or
+ * in full with its logs.
+ */
 function hashesChannel<S>(): Channel<S, { readonly isFull: boolean }> {
   const subscribers = new Map<S, boolean>()
   return {
@@ -157,7 +172,7 @@ function hashesChannel<S>(): Channel<S, { readonly isFull: boolean }> {
       subscribers.set(subscriber, isFull)
       return () => subscribers.delete(subscriber)
     },
-    tell(event, send) {
+    emit(event, send) {
       if (event.type === 'removed') return
       const { flashblock } = event
       for (const index of indexesOf(flashblock))
@@ -167,7 +182,10 @@ function hashesChannel<S>(): Channel<S, { readonly isFull: boolean }> {
   }
 }
 
-/** go-ethereum's: a list of those receipts that are wanted, in each message. */
+/**
+ * Creates go-ethereum's channel `transactionReceipts`: a list of the wanted receipts in each
+ * message.
+ */
 function receiptsChannel<S>(): Channel<S, readonly Bytes[]> {
   const all = new Set<S>()
   const byHash = new Index<Hex, S>()
@@ -180,17 +198,17 @@ function receiptsChannel<S>(): Channel<S, readonly Bytes[]> {
         all.delete(subscriber)
       }
     },
-    tell(event, send) {
+    emit(event, send) {
       if (event.type === 'removed' || event.flashblock.first === event.flashblock.end) return
       const { flashblock } = event
       const indexes = indexesOf(flashblock)
       for (const one of all) send(one, receiptsOf(flashblock, indexes))
-      if (!byHash.isEmpty) tellWanted(flashblock, byHash, send)
+      if (!byHash.isEmpty) emitWanted(flashblock, byHash, send)
     },
   }
 }
 
-function tellWanted<S>(flashblock: Flashblock, byHash: Index<Hex, S>, send: Send<S>): void {
+function emitWanted<S>(flashblock: Flashblock, byHash: Index<Hex, S>, send: Send<S>): void {
   const wanted = new Map<S, number[]>()
   for (const index of indexesOf(flashblock))
     for (const one of byHash.get(bytesToHex(flashblock.transaction(index)!.hash))) {
@@ -207,6 +225,6 @@ const receiptsOf = (flashblock: Flashblock, indexes: readonly number[]): Bytes =
     return `[${texts.join(',')}]`
   })
 
-/** Places in the block of what a flashblock has added. */
+/** Returns the indexes in the block of the flashblock's transactions. */
 const indexesOf = ({ first, end }: Flashblock): readonly number[] =>
   Array.from({ length: end - first }, (_, at) => first + at)

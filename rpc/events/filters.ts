@@ -1,30 +1,39 @@
-/** Polling filters: eth_newFilter and its family. Each keeps what has come since its last poll, within bounds. */
+/**
+ * Polling filters of eth_newFilter and related methods. Each buffers events since its last poll,
+ * within limits.
+ */
 import { randomBytes } from 'node:crypto'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import type { ConcurrencyLimit } from '../core/concurrency-limit.ts'
+import { concurrencyLimitReached, filterNotFound } from '../core/errors.ts'
+import type { Limits } from '../core/limits.ts'
+import type { TransactionService } from '../core/ports.ts'
 import { pooledText } from '../json/json.ts'
-import type { Caps } from '../seam/caps.ts'
-import { capReached, filterNotFound } from '../seam/errors.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { TransactionService } from '../seam/ports.ts'
-import type { OpenCaps } from '../seam/shared-caps.ts'
+import type { OpenConcurrencyLimit } from '../limiter/shared-concurrency-limits.ts'
 import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonical.ts'
 import { createLogMatcher, heightsOf, type LogQuery } from './log-filter.ts'
 
 export interface Filters {
-  /** @throws {RpcError} when the client, or all together, have too many. */
+  /** @throws {RpcError} if the client or the total is at its limit */
   addBlocks(client: string): string
   addLogs(client: string, query: LogQuery, wire: unknown): string
-  /** @param isFull transactions as objects, else as hashes. */
+  /** @param isFull transactions as objects instead of hashes */
   addPending(client: string, isFull: boolean): string
   remove(id: string): boolean | Promise<boolean>
-  /** What has come since the last poll, as the JSON text of a list. @throws {RpcError} */
+  /**
+   * Returns the events since the last poll, as the JSON text of a list.
+   * @throws {RpcError}
+   */
   changes(id: string): string | Promise<string>
-  /** The filter object a log filter was made with. @throws {RpcError} */
+  /**
+   * Returns the filter object of a log filter.
+   * @throws {RpcError}
+   */
   query(id: string): unknown
   readonly size: number
   readonly bytes: number
 }
-/** Of this thread: they answer at once. */
+/** Filters of this thread, with synchronous results. */
 export interface OwnFilters extends Filters {
   remove(id: string): boolean
   changes(id: string): string
@@ -38,11 +47,11 @@ type Filter = {
   unread: string[]
   bytes: number
   polledAt: number
-  /** Takes it out of where events come from. */
+  /** Removes the filter from its sources of events. */
   detach: () => void
 }
 
-/** Filters nobody polls are looked for at most so often. */
+/** Minimum milliseconds between searches for idle filters. */
 const SWEEP_MS = 5_000
 
 type FilterOptions = {
@@ -52,9 +61,9 @@ type FilterOptions = {
     Limits,
     'filtersPerClient' | 'filtersTotal' | 'filterItems' | 'filterBytes' | 'filterIdleMs'
   >
-  /** Of all ids: hex digits, an even number of them; left out: none. */
+  /** Prefix of all ids: an even number of hex digits (default: none). */
   readonly idPrefix?: string | undefined
-  readonly caps: OpenCaps
+  readonly concurrencyLimits: OpenConcurrencyLimit
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
@@ -64,7 +73,7 @@ const ID_BYTES = 16
 
 class PolledFilters implements OwnFilters {
   readonly #options: FilterOptions
-  readonly #caps: Caps
+  readonly #concurrencyLimits: ConcurrencyLimit
   readonly #filters = new Map<string, Filter>()
   readonly #ofBlocks = new Set<Filter>()
   readonly #ofPending = new Map<Filter, boolean>()
@@ -76,7 +85,7 @@ class PolledFilters implements OwnFilters {
   constructor(options: FilterOptions) {
     const { limits } = options
     this.#options = options
-    this.#caps = options.caps('filters', {
+    this.#concurrencyLimits = options.concurrencyLimits('filters', {
       perClient: limits.filtersPerClient,
       total: limits.filtersTotal,
     })
@@ -119,7 +128,7 @@ class PolledFilters implements OwnFilters {
 
   changes(id: string): string {
     this.#find(id)
-    // A height that was announced may be ahead of its hint.
+    // A client may know a block's height before the publish notification arrives here.
     this.#options.canonical.catchUp()
     const filter = this.#find(id)
     const text = `[${filter.unread.join(',')}]`
@@ -139,9 +148,10 @@ class PolledFilters implements OwnFilters {
   #add(client: string, query?: unknown): Filter {
     const { canonical, limits, now, idPrefix = '' } = this.#options
     this.#sweep()
-    const giveBack = this.#caps.take(client)
-    if (giveBack === undefined) throw capReached('too many filters', limits.filtersPerClient)
-    // From here on every new canonical block is of concern; what came before is not.
+    const giveBack = this.#concurrencyLimits.take(client)
+    if (giveBack === undefined)
+      throw concurrencyLimitReached('too many filters', limits.filtersPerClient)
+    // The filter gets new canonical blocks only.
     canonical.catchUp()
     this.#stopListening ??= this.#listen()
     const bytes = query === undefined ? 0 : JSON.stringify(query).length
@@ -179,7 +189,10 @@ class PolledFilters implements OwnFilters {
     this.#sweep()
   }
 
-  /** An entry that does not fit takes its filter away: the next poll says so, instead of a silent gap. */
+  /**
+   * Adds an entry. A filter without capacity is removed, so that the next poll fails instead of
+   * missing an event.
+   */
   #put(filter: Filter, text: string): void {
     const { limits } = this.#options
     const isFull =

@@ -1,38 +1,39 @@
 /**
- * Flashblocks as they become readable, each once and in order however late the front looks, and places that are gone. The newest of it are
- * held for those that come back. Nothing is read while nobody listens.
+ * Feed of flashblocks and removals, each once and in order, even if the front reads late. The
+ * newest are retained for reconnecting subscribers. A feed without listeners stops reading after a
+ * minute.
  */
-import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainReader, Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
+import type { ChainReader, Endpoint, FlashblockId } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import { ViewError } from '../../engine/state/reader.ts'
-import type { Limits } from '../seam/limits.ts'
-import { type FlashblockEvent, KNOWN, Told } from './told.ts'
+import type { Limits } from '../core/limits.ts'
+import { EmittedFlashblocks, type FlashblockEvent, KNOWN } from './emitted-flashblocks.ts'
 
 export type Replay = {
   readonly events: readonly FlashblockEvent[]
-  /** The place is held, so that the events are all that came after it. */
-  readonly isWhole: boolean
+  /** The flashblock is retained, so the events are all later ones. */
+  readonly isComplete: boolean
 }
 
 export interface FlashblockFeed {
-  /** Events from now on, those of one reading at a time. */
+  /** Listens to future events, grouped by read. */
   listen(listener: (events: readonly FlashblockEvent[]) => void): () => void
-  /** Brings the listeners up to the newest record, before its hint has arrived. */
+  /** Emits events up to the newest snapshot, before the publish notification arrives. */
   catchUp(): void
-  /** Sequence of the next flashblock. */
+  /** Sequence number of the next flashblock. */
   readonly next: number
-  /** What is held of the time after a place; of all places of that name the one that came first. */
-  since(place: FlashblockPlace): Replay
+  /** Returns the retained events after a flashblock. If several match, the first one counts. */
+  since(flashblockId: FlashblockId): Replay
 }
 
-/** Blocks read at a time, so that a jump of the head never holds the thread for long. */
+/** Maximum blocks read at a time, so that a jump of the head does not block the thread. */
 const SLICE = 16
-/** How long it goes on when nobody listens any more: those that have lost their connection come back. */
+/** Milliseconds for which a feed continues without listeners, because disconnected ones return. */
 const IDLE_MS = 60_000
 
 type FeedOptions = {
   readonly reader: ChainReader
-  /** The standard one shows whole blocks, when they are canonical. */
+  /** The standard endpoint gives full blocks once they are canonical. */
   readonly endpoint: Endpoint
   readonly onPublish: (listener: () => void) => () => void
   readonly limits: Pick<Limits, 'replayFlashblocks' | 'replayBytes'>
@@ -44,24 +45,27 @@ export const createFlashblockFeed = (options: FeedOptions): FlashblockFeed => ne
 class Feed implements FlashblockFeed {
   readonly #options: FeedOptions
   readonly #listeners = new Set<(events: readonly FlashblockEvent[]) => void>()
-  readonly #told = new Told()
-  /** On `/` nobody asks `since`: what is held there only tells a reorganisation by what it has changed. */
-  readonly #most: number
-  /** Oldest first. */
-  #held: FlashblockEvent[] = []
-  #heldBytes = 0
-  /** Undefined: it reads nothing. */
+  readonly #emitted = new EmittedFlashblocks()
+  /**
+   * Maximum retained events. The standard endpoint has no `since`, and retains them only to emit
+   * removals in a reorg.
+   */
+  readonly #max: number
+  /** Events, oldest first. */
+  #buffered: FlashblockEvent[] = []
+  #bufferedBytes = 0
+  /** undefined: the feed does not read. */
   #stopReading: (() => void) | undefined
   #aloneSinceMs = 0
 
   constructor(options: FeedOptions) {
     this.#options = options
     const { endpoint, limits } = options
-    this.#most = endpoint === 'standard' ? KNOWN : limits.replayFlashblocks
+    this.#max = endpoint === 'standard' ? KNOWN : limits.replayFlashblocks
   }
 
   get next(): number {
-    return this.#told.next
+    return this.#emitted.next
   }
 
   listen(listener: (events: readonly FlashblockEvent[]) => void): () => void {
@@ -78,21 +82,21 @@ class Feed implements FlashblockFeed {
     this.#read()
   }
 
-  since({ number, index, payloadId }: FlashblockPlace): Replay {
-    const at = this.#held.findIndex(
+  since({ number, index, payloadId }: FlashblockId): Replay {
+    const at = this.#buffered.findIndex(
       (event) =>
         event.type === 'added' &&
         event.flashblock.number === number &&
         event.flashblock.index === index &&
         (payloadId === undefined || event.flashblock.payloadId === payloadId),
     )
-    if (at >= 0) return { events: this.#held.slice(at + 1), isWhole: true }
-    const isLater = (one: FlashblockPlace) =>
+    if (at >= 0) return { events: this.#buffered.slice(at + 1), isComplete: true }
+    const isLater = (one: FlashblockId) =>
       one.number > number || (one.number === number && one.index > index)
-    const events = this.#held.filter((event) =>
+    const events = this.#buffered.filter((event) =>
       isLater(event.type === 'gap' ? event.after : event.flashblock),
     )
-    return { events, isWhole: false }
+    return { events, isComplete: false }
   }
 
   #onPublish(): void {
@@ -104,45 +108,45 @@ class Feed implements FlashblockFeed {
   #stop(): void {
     this.#stopReading?.()
     this.#stopReading = undefined
-    this.#told.clear()
-    this.#held = []
-    this.#heldBytes = 0
+    this.#emitted.clear()
+    this.#buffered = []
+    this.#bufferedBytes = 0
   }
 
   #read(): void {
     const { reader, endpoint } = this.#options
     if (this.#stopReading === undefined) return
-    let read: ReturnType<Told['read']>
+    let read: ReturnType<EmittedFlashblocks['read']>
     try {
-      read = readNewest(reader, endpoint, (view) => this.#told.read(view, SLICE))
+      read = readNewest(reader, endpoint, (view) => this.#emitted.read(view, SLICE))
     } catch (error) {
-      // The view went while it was read: the next publish starts from the same place.
+      // The view became void during the read, so the next publish repeats it.
       if (error instanceof ViewError) return
       throw error
     }
-    const { events, isBehind } = read
+    const { events, hasMore } = read
     if (events.length > 0) {
-      this.#hold(events)
+      this.#buffer(events)
       for (const listener of [...this.#listeners]) listener(events)
       for (const event of events) if (event.type !== 'gap') event.flashblock.forget()
     }
-    if (isBehind) setImmediate(() => this.#read())
+    if (hasMore) setImmediate(() => this.#read())
   }
 
-  #hold(events: readonly FlashblockEvent[]): void {
+  #buffer(events: readonly FlashblockEvent[]): void {
     const { limits } = this.#options
-    this.#held.push(...events)
-    for (const event of events) this.#heldBytes += bytesOf(event)
+    this.#buffered.push(...events)
+    for (const event of events) this.#bufferedBytes += bytesOf(event)
     let gone = 0
     while (
-      this.#held.length - gone > this.#most ||
-      (this.#heldBytes > limits.replayBytes && gone < this.#held.length)
+      this.#buffered.length - gone > this.#max ||
+      (this.#bufferedBytes > limits.replayBytes && gone < this.#buffered.length)
     )
-      this.#heldBytes -= bytesOf(this.#held[gone++]!)
+      this.#bufferedBytes -= bytesOf(this.#buffered[gone++]!)
     if (gone === 0) return
-    this.#held.splice(0, gone)
-    const oldest = this.#held.find((event) => event.type === 'added')
-    this.#told.forget(oldest?.flashblock.sequence ?? this.#told.next)
+    this.#buffered.splice(0, gone)
+    const oldest = this.#buffered.find((event) => event.type === 'added')
+    this.#emitted.forget(oldest?.flashblock.sequence ?? this.#emitted.next)
   }
 }
 

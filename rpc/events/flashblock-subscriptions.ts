@@ -1,25 +1,28 @@
-/** Subscribers of flashblocks on both endpoints: each event of a feed to those of each kind that want it. */
+/** Subscribers of flashblocks on both endpoints. Each event goes to the channels of all kinds. */
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { type Channel, type Channels, createChannels } from './channels.ts'
+import type { FlashblockEvent, Gap } from './emitted-flashblocks.ts'
 import type { FlashblockFeed } from './flashblock-feed.ts'
 import { envelopeBytes, type Subscriber } from './outbox.ts'
 import { type FlashblockSubscription, gapMarker, replayed } from './since.ts'
-import type { FlashblockEvent, Gap } from './told.ts'
 
 type Options = {
   readonly feeds: Readonly<Record<Endpoint, FlashblockFeed>>
   readonly send: (subscriber: Subscriber, result: Bytes) => void
-  /** All of an event has been sent. */
+  /** Called after all results of an event are sent. */
   readonly flush: () => void
-  /** Of a replay. */
-  readonly mostBytes: number
+  /** Maximum bytes of a replay. */
+  readonly maxBytes: number
 }
-/** `from`: the first flashblock that it may be told is gone. */
+/** A subscriber, and the sequence of the first flashblock whose removals it gets. */
 type Listening = { readonly subscriber: Subscriber; readonly from: number }
 
 export function createFlashblockSubscriptions(options: Options): {
-  /** What it gives ends the subscription. */
+  /**
+   * Adds a subscriber.
+   * @returns ends the subscription
+   */
   add(subscriber: Subscriber, what: FlashblockSubscription): () => void
 } {
   const of = {
@@ -29,7 +32,7 @@ export function createFlashblockSubscriptions(options: Options): {
   return { add: (subscriber, what) => of[subscriber.client.endpoint].add(subscriber, what) }
 }
 
-function createSide(feed: FlashblockFeed, { send, flush, mostBytes }: Options) {
+function createSide(feed: FlashblockFeed, { send, flush, maxBytes }: Options) {
   const channels: Channels<Listening> = createChannels()
   const listening = new Set<Listening>()
   let stopListening: (() => void) | undefined
@@ -41,16 +44,16 @@ function createSide(feed: FlashblockFeed, { send, flush, mostBytes }: Options) {
         const next = events.slice(at).find((one) => one.type === 'added')?.flashblock
         const marker = gapMarker(event.after, next)
         for (const one of [...listening]) sendAdded(one, marker)
-      } else tell(event)
+      } else emit(event)
     flush()
   }
-  function tell(event: Exclude<FlashblockEvent, Gap>): void {
+  function emit(event: Exclude<FlashblockEvent, Gap>): void {
     const { sequence } = event.flashblock
     const sendRemoved = ({ subscriber, from }: Listening, result: Bytes) => {
       if (sequence >= from) send(subscriber, result)
     }
     for (const channel of Object.values(channels))
-      channel.tell(event, event.type === 'added' ? sendAdded : sendRemoved)
+      channel.emit(event, event.type === 'added' ? sendAdded : sendRemoved)
   }
 
   return {
@@ -59,13 +62,13 @@ function createSide(feed: FlashblockFeed, { send, flush, mostBytes }: Options) {
       stopListening ??= feed.listen(onEvents)
       const { since } = what
       if (since !== undefined) {
-        const room = { mostBytes, envelopeBytes: envelopeBytes(subscriber) }
-        const results = replayed(feed.since(since), what, { place: since, ...room })
+        const capacity = { maxBytes, envelopeBytes: envelopeBytes(subscriber) }
+        const results = replayed(feed.since(since), what, { flashblockId: since, ...capacity })
         for (const result of results) subscriber.results.push(result)
       }
-      // Who was here before may have been told of anything.
+      // A returning subscriber may have received any flashblock before, so it gets all removals.
       const from = since === undefined ? feed.next : 0
-      // The options are those of the kind: the union says it, and the table is by kind.
+      // The cast is safe, because kind and options come from the same member of the union.
       const channel = channels[what.kind] as Channel<Listening, unknown>
       const one = { subscriber, from }
       const leave = channel.add(one, what.options)

@@ -1,4 +1,7 @@
-/** One flashblock as subscribers are told of it: what it added to its block, and the JSON of it, each made once for all who get it. */
+/**
+ * A flashblock for subscribers: its additions to the block, and their JSON. Each JSON text is made
+ * once for all subscribers.
+ */
 import type { BlockTail } from '../../engine/primitives/block-codec.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import type { Header } from '../../engine/primitives/header.ts'
@@ -15,37 +18,37 @@ import {
 } from '../json/json.ts'
 import { type HexLog, removedText } from './log-filter.ts'
 
-/** Transactions of a block so far, which its flashblocks share: they only grow. */
+/** Transactions of a partial block. The lists only grow, because all its flashblocks share them. */
 export type Contents = {
   readonly transactions: Transaction[]
   readonly receipts: Receipt[]
-  /** Index in the block of each one's first log. */
+  /** Index in the block of each transaction's first log. */
   readonly firstLogs: number[]
 }
 export type FlashblockFields = {
-  /** Counts through the feed. */
+  /** Sequence number in the feed. */
   readonly sequence: number
   readonly number: bigint
   readonly index: number
-  /** 0x + 16 hex digits; undefined: its block came without a feed. */
+  /** 0x and 16 hex digits; undefined: the block came without flashblocks. */
   readonly payloadId: string | undefined
-  /** Momentary, of the block up to here. */
+  /** Partial hash of the block up to this flashblock. */
   readonly hash: Bytes
   readonly header: Header
   readonly tail: BlockTail
   readonly contents: Contents
-  /** Its transactions are those of the block from `first` up to `end`, without it. */
+  /** Range of its transactions in the block, from `first` to `end` (exclusive). */
   readonly first: number
   readonly end: number
 }
-/** A log to match by; its JSON is made when somebody wants it. */
-export type ToldLog = HexLog & {
+/** A log for matching. Its JSON is made on demand. */
+export type MatchedLog = HexLog & {
   readonly bytes: Bytes
-  /** As it is told when its place is gone. */
+  /** JSON of the log's removal. */
   readonly removed: Bytes
 }
 
-/** JSON is ASCII here (rpc/json): a byte for each character. */
+/** Encodes JSON, which is ASCII here (rpc/json): one byte per character. */
 export const encoded = (text: string): Bytes => Buffer.from(text, 'latin1')
 
 export class Flashblock implements TextBlock {
@@ -57,12 +60,12 @@ export class Flashblock implements TextBlock {
   readonly header: Header
   readonly first: number
   readonly end: number
-  /** About what it holds in memory. */
+  /** Approximate memory in bytes. */
   readonly bytes: number
   readonly #tail: BlockTail
   readonly #contents: Contents
   readonly #results = new Map<string, Bytes>()
-  readonly #logs = new Map<number, readonly ToldLog[]>()
+  readonly #logs = new Map<number, readonly MatchedLog[]>()
   readonly #addresses = new Map<number, ReadonlySet<Hex>>()
 
   constructor(fields: FlashblockFields) {
@@ -100,7 +103,7 @@ export class Flashblock implements TextBlock {
     return this.#tail
   }
 
-  /** Sender, recipient and those that emitted a log of transaction `index`. */
+  /** Returns the sender, the recipient and the log addresses of transaction `index`. */
   addresses(index: number): ReadonlySet<Hex> {
     const known = this.#addresses.get(index)
     if (known !== undefined) return known
@@ -112,24 +115,24 @@ export class Flashblock implements TextBlock {
     return addresses
   }
 
-  logs(index: number): readonly ToldLog[] {
+  logs(index: number): readonly MatchedLog[] {
     const known = this.#logs.get(index)
     if (known !== undefined) return known
     const { hash } = this.transaction(index)!
     const first = this.firstLogIndex(index)
     const logs = this.receipt(index)!.logs.map((log, at) => {
-      const place = { block: this, transactionHash: hash, index, logIndex: first + at }
-      return toldLog(log, () => logText(log, place))
+      const location = { block: this, transactionHash: hash, index, logIndex: first + at }
+      return matchedLog(log, () => logText(log, location))
     })
     this.#logs.set(index, logs)
     return logs
   }
 
-  /** JSON of the transaction's hash. */
+  /** Returns the JSON of a transaction's hash. */
   hashResult(index: number): Bytes {
     return this.result(`hash ${index}`, () => `"${bytesToHex(this.transaction(index)!.hash)}"`)
   }
-  /** The transaction with its logs beside its own members. */
+  /** Returns the JSON of a transaction, with its logs as an additional member. */
   transactionResult(index: number): Bytes {
     return this.result(`transaction ${index}`, () => {
       const logs = this.logs(index).map(({ text }) => text)
@@ -139,25 +142,28 @@ export class Flashblock implements TextBlock {
   receiptText(index: number): string {
     return receiptAt(this, index)!
   }
-  /** The block so far, transactions whole. */
+  /** Returns the JSON of the partial block with full transactions. */
   blockResult(): Bytes {
     return this.result('block', () => blockText(this, true))
   }
-  /** The header so far, as X Layer's event. */
+  /** Returns the partial header as X Layer's event. */
   headerEvent(): Bytes {
     return this.result('header', () => `{"type":"header","header":${sizedHeaderText(this)}}`)
   }
-  /** A transaction as X Layer's event. */
-  transactionEvent(index: number, shows: { readonly info: boolean; readonly receipt: boolean }) {
-    return this.result(`event ${index} ${shows.info} ${shows.receipt}`, () => {
+  /** Returns a transaction as X Layer's event. */
+  transactionEvent(index: number, includes: { readonly info: boolean; readonly receipt: boolean }) {
+    return this.result(`event ${index} ${includes.info} ${includes.receipt}`, () => {
       const hash = `"txHash":"${bytesToHex(this.transaction(index)!.hash)}"`
-      const info = shows.info ? `,"txData":${transactionAt(this, index)}` : ''
-      const receipt = shows.receipt ? `,"receipt":${this.receiptText(index)}` : ''
+      const info = includes.info ? `,"txData":${transactionAt(this, index)}` : ''
+      const receipt = includes.receipt ? `,"receipt":${this.receiptText(index)}` : ''
       return `{"type":"transaction","transaction":{${hash}${info}${receipt}}}`
     })
   }
 
-  /** JSON made once, until `forget`. @param name tells it from others of this flashblock */
+  /**
+   * Returns a JSON text that is cached until `forget`.
+   * @param name key in the cache of this flashblock
+   */
   result(name: string, make: () => string): Bytes {
     const known = this.#results.get(name)
     if (known !== undefined) return known
@@ -165,7 +171,7 @@ export class Flashblock implements TextBlock {
     this.#results.set(name, made)
     return made
   }
-  /** Everybody has it: JSON is made again should somebody ask for it later. */
+  /** Drops the caches after all subscribers have been served. A later use makes the JSON again. */
   forget(): void {
     this.#results.clear()
     this.#logs.clear()
@@ -173,7 +179,7 @@ export class Flashblock implements TextBlock {
   }
 }
 
-function toldLog({ address, topics }: Log, make: () => string): ToldLog {
+function matchedLog({ address, topics }: Log, make: () => string): MatchedLog {
   let text: string | undefined
   let bytes: Bytes | undefined
   let removed: Bytes | undefined
@@ -195,13 +201,15 @@ function toldLog({ address, topics }: Log, make: () => string): ToldLog {
   }
 }
 
-/** Of objects and typed arrays around the bytes of a header, a transaction and a log. */
+/**
+ * Memory in bytes of the objects and typed arrays around the data of a header, transaction and log.
+ */
 const HEADER_BYTES = 2_000
 const TRANSACTION_BYTES = 1_500
 const LOG_BYTES = 500
 
 function bytesOf({ raw }: Transaction, { logs }: Receipt): number {
   const inLogs = logs.reduce((sum, { data }) => sum + LOG_BYTES + data.length, 0)
-  // The input stands in the decoded transaction once more.
+  // The decoded transaction has a second copy of the input.
   return TRANSACTION_BYTES + 2 * raw.length + inLogs
 }

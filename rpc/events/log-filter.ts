@@ -1,11 +1,11 @@
-/** The filter object of eth_getLogs, eth_newFilter and eth_subscribe: one decoder, one matcher for all of them. */
+/** Decoder and matcher of the filter objects of eth_getLogs, eth_newFilter and eth_subscribe. */
 import type { BlockTag, LogPattern } from '../../engine/chain/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import { failed, invalidParams } from '../core/errors.ts'
+import type { Limits } from '../core/limits.ts'
 import { type BlockNumber, blockNumber, bytes, hash } from '../json/codecs.ts'
 import { type Codec, plainObject, SchemaError } from '../json/schema.ts'
-import { failed, invalidParams } from '../seam/errors.ts'
-import type { Limits } from '../seam/limits.ts'
 
 export type LogQuery = LogPattern & {
   readonly blockHash: Bytes | undefined
@@ -62,7 +62,8 @@ function addressesOf(
 ): readonly Bytes[] {
   if (typeof wire === 'string') return [sized(wire, 20, 'address', 'invalid address: ')]
   if (!Array.isArray(wire)) throw new SchemaError('invalid addresses in query')
-  // Before any of them is decoded: lower-casing 200,000 of them takes a third of a second.
+  // The length is checked before decoding, because 200,000 addresses take a third of a second to
+  // convert to lower case.
   if (wire.length > logsAddresses)
     throw failed('exceed max addresses or topics per search position')
   return wire.map((one: unknown, at) => {
@@ -82,7 +83,7 @@ function topicsOf(
     if (typeof position === 'string') return [topic(position)]
     if (!Array.isArray(position)) throw new SchemaError('invalid topic(s)')
     if (position.length > logsTopics) throw new SchemaError('exceed max topics')
-    // One null among the alternatives lets anything through.
+    // A null among the alternatives matches any topic.
     return position.includes(null) ? [] : position.map(topic)
   })
 }
@@ -105,12 +106,14 @@ function sized(wire: string, length: number, name: string, where: string): Bytes
   )
 }
 
-/** The heights of canonical blocks that a filter or a subscription is told of. */
+/** Heights of canonical blocks that a filter or subscription covers. */
 export type Heights = { readonly from: bigint; readonly to: bigint | undefined }
 
 /**
- * By go-ethereum's rules for what waits for logs to come: all of them, those of a range of numbers, or those from a number on.
- * @param pendingIs what the tag stands for: a subscription to preconfirmed logs takes it as latest, go-ethereum not at all
+ * Returns the heights of a filter for future logs, by go-ethereum's rules. The range is unlimited,
+ * bounded, or starts at a number.
+ * @param pendingIs meaning of the tag: go-ethereum refuses it, and subscriptions to preconfirmed
+ *   logs treat it as latest
  * @throws {RpcError}
  */
 export function heightsOf(
@@ -133,31 +136,34 @@ function boundOf(
   if (at === undefined) return 'latest'
   if ('number' in at) return at.number
   if ('flashblock' in at)
-    throw invalidParams('logs to come are of blocks: no flashblock bounds their range')
+    throw invalidParams('a range of future logs starts and ends at blocks, not at a flashblock')
   if (at.tag !== 'pending') return at.tag
   if (pendingIs === 'refused') throw invalidParams('pending logs are not supported')
   return pendingIs
 }
 
-/** Which logs somebody waits for. */
+/** Pattern and heights of future logs. */
 export type AwaitedLogs = LogPattern & { readonly heights: Heights }
 
-/** A log as listeners get it: hex to match by, JSON text to send. */
+/** A log for listeners: hex to match, and JSON text to send. */
 export type HexLog = {
   readonly address: Hex
   readonly topics: readonly Hex[]
   readonly text: string
 }
 
-const KEPT_FLAG = '"removed":false}'
-/** The text of a log whose place on the chain is gone. */
+const NOT_REMOVED = '"removed":false}'
+/** Returns the text of a log that was removed from the chain. */
 export const removedText = (log: string): string =>
-  `${log.slice(0, -KEPT_FLAG.length)}"removed":true}`
+  `${log.slice(0, -NOT_REMOVED.length)}"removed":true}`
 
-/** Many patterns at once: a log meets only those that name its address or none. */
+/**
+ * Matches many patterns at once. A log is compared only with patterns that have its address or
+ * none.
+ */
 export interface LogMatcher<T> {
   add(awaited: AwaitedLogs, item: T): () => void
-  /** @param number of the block that the log is in */
+  /** @param number number of the log's block */
   match(log: HexLog, number: bigint): Iterable<T>
   readonly size: number
 }

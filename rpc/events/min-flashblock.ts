@@ -1,93 +1,117 @@
 /**
- * A request may say how new its view has to be, by the place that an answer of any node gave it. It waits for that, bounded in time and
- * number, and is refused rather than answered from an older one.
+ * A request may name the minimum flashblock of its view, from an earlier response of any node. The
+ * request waits for that flashblock within limits of time and number. After that it is refused,
+ * because an older view would be wrong.
  */
-import { isAhead } from '../../engine/chain/ahead.ts'
-import { readNewest } from '../../engine/chain/newest.ts'
-import type { ChainReader, ChainView, Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
-import { PlaceError, ViewError } from '../../engine/state/reader.ts'
-import type { Client } from '../seam/client.ts'
-import { capReached, flashblockBehind, type RpcError } from '../seam/errors.ts'
-import type { Limits } from '../seam/limits.ts'
-import { type Now, ringAfter } from '../seam/patience.ts'
-import type { OpenCaps } from '../seam/shared-caps.ts'
 
-/** All of them have to be reached. */
-export type Needed = readonly [FlashblockPlace, ...FlashblockPlace[]]
+import { isNotYetVisible } from '../../engine/chain/not-yet-visible.ts'
+import type { ChainReader, ChainView, Endpoint, FlashblockId } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
+import { FlashblockUnavailableError, ViewError } from '../../engine/state/reader.ts'
+import type { Client } from '../core/client.ts'
+import { concurrencyLimitReached, flashblockNotReached, type RpcError } from '../core/errors.ts'
+import type { Limits } from '../core/limits.ts'
+import { type Now, ringAfter } from '../core/timeout.ts'
+import type { OpenConcurrencyLimit } from '../limiter/shared-concurrency-limits.ts'
 
-export interface PlaceWaits {
-  /** Undefined: the newest view is that new; else why it is not, when the time for it is over. */
-  before(needed: Needed, client: Client): RpcError | undefined | Promise<RpcError | undefined>
-  readonly stats: PlaceWaitStats
+/** Flashblocks that must all be reached. */
+export type Needed = readonly [FlashblockId, ...FlashblockId[]]
+
+export interface FlashblockWaits {
+  /**
+   * Waits until the newest view has reached the flashblocks. undefined: reached; otherwise the
+   * refusal after the timeout.
+   */
+  before(needed: Needed, client: Client): NotReached | undefined | Promise<NotReached | undefined>
+  readonly stats: FlashblockWaitStats
 }
-export type PlaceWaitStats = {
+export type FlashblockWaitStats = {
   readonly waiting: number
   readonly held: number
   readonly expired: number
-  /** Not held because of a cap. */
+  /** Requests that did not wait because of a concurrency limit. */
   readonly refused: number
 }
 
-/** The first of them that a view has not reached; `isDecided`: nothing that comes will change it. */
-type Lack = {
-  readonly place: FlashblockPlace
+/** The refusal of a request whose flashblock is not reached. */
+export type NotReached = {
+  readonly error: RpcError
+  /** The view that the error describes. undefined: the error describes no view. */
+  readonly read: Pick<ChainView, 'snapshot' | 'pending'> | undefined
+}
+
+/** The first flashblock that a view has not reached. `isDecided`: no later view can reach it. */
+type Missing = {
+  readonly flashblockId: FlashblockId
   readonly why: 'behind' | 'replaced'
   readonly isDecided: boolean
 }
 
-/** @returns undefined: the view is new enough. @throws {ViewError} */
-export function tooOld(view: ChainView, needed: Needed): RpcError | undefined {
-  const lack = lackOf(view, needed)
-  return lack && errorOf(lack, view)
+/**
+ * Checks a view against the flashblocks.
+ * @returns undefined if the view has reached all
+ * @throws {ViewError}
+ */
+export function notReached(view: ChainView, needed: Needed): NotReached | undefined {
+  const missing = missingOf(view, needed)
+  return missing && refusalOf(missing, view)
 }
 
-const errorOf = ({ place, why }: Lack, view: ChainView): RpcError =>
-  flashblockBehind(place, view.pending, why)
+const refusalOf = (
+  { flashblockId, why }: Missing,
+  { snapshot, pending }: ChainView,
+): NotReached => ({
+  error: flashblockNotReached(flashblockId, pending, why),
+  read: { snapshot, pending },
+})
 
-function lackOf(view: ChainView, needed: Needed): Lack | undefined {
-  for (const place of needed) {
-    const lack = lackOfOne(view, place)
-    if (lack !== undefined) return lack
+function missingOf(view: ChainView, needed: Needed): Missing | undefined {
+  for (const flashblockId of needed) {
+    const missing = missingAt(view, flashblockId)
+    if (missing !== undefined) return missing
   }
   return undefined
 }
 
-function lackOfOne(view: ChainView, place: FlashblockPlace): Lack | undefined {
+function missingAt(view: ChainView, flashblockId: FlashblockId): Missing | undefined {
   const { pending: top } = view
-  const { number, index, payloadId } = place
-  const behind = { place, why: 'behind', isDecided: false } as const
-  if (number > top.number) return behind
+  const { number, index, payloadId } = flashblockId
+  const lagging = { flashblockId, why: 'behind', isDecided: false } as const
+  if (number > top.number) return lagging
   if (payloadId === undefined)
-    return number < top.number || index <= top.index || isWhole(view, number) ? undefined : behind
+    return number < top.number || index <= top.index || isComplete(view, number)
+      ? undefined
+      : lagging
   try {
-    const isHere = view.block({ flashblock: place }) !== undefined
-    return isHere || isWhole(view, number) ? undefined : behind
+    const isKnown = view.block({ flashblock: flashblockId }) !== undefined
+    return isKnown || isComplete(view, number) ? undefined : lagging
   } catch (error) {
-    if (!(error instanceof PlaceError)) throw error
-    // Of a block that is folded, or that came without flashblocks, nobody knows the payload: its number counts.
+    if (!(error instanceof FlashblockUnavailableError)) throw error
+    // A block that is persisted or came without flashblocks has no known payload, so its number
+    // suffices.
     if (error.why === 'gone') return undefined
-    return { place, why: 'replaced', isDecided: number <= view.canonical.number }
+    return { flashblockId, why: 'replaced', isDecided: number <= view.canonical.number }
   }
 }
 
-/** Nothing more comes of it. */
-const isWhole = (view: ChainView, number: bigint): boolean =>
+/** Tells whether a block is complete: its flashblocks have all arrived. */
+const isComplete = (view: ChainView, number: bigint): boolean =>
   view.block({ number })?.flashblockIndex === undefined
 
-type Waiter = { readonly needed: Needed; readonly end: (error: RpcError | undefined) => void }
+type Waiter = { readonly needed: Needed; readonly end: (refusal: NotReached | undefined) => void }
 type Waiters = Readonly<Record<Endpoint, Set<Waiter>>>
 const ENDPOINTS = ['flashblocks', 'standard'] as const
 
-export function createPlaceWaits(options: {
+export function createFlashblockWaits(options: {
   readonly reader: ChainReader
-  /** A record is published, whether or not clients are shown it. */
+  /** Listens to published snapshots, whether visible to clients or not. */
   readonly onArrival: (listener: () => void) => () => void
   readonly limits: Pick<Limits, 'placeWaitMs' | 'placeWaitsPerClient' | 'placeWaitsTotal'>
-  readonly caps: OpenCaps
+  readonly concurrencyLimits: OpenConcurrencyLimit
   readonly now: Now
-}): PlaceWaits {
+}): FlashblockWaits {
   const { reader, limits, now } = options
-  const caps = options.caps('places', {
+  const concurrencyLimits = options.concurrencyLimits('flashblockWaits', {
     perClient: limits.placeWaitsPerClient,
     total: limits.placeWaitsTotal,
   })
@@ -99,21 +123,21 @@ export function createPlaceWaits(options: {
       if (waiters[endpoint].size > 0) endReached(reader, endpoint, waiters[endpoint])
   })
 
-  function wait(needed: Needed, { endpoint, signal }: Client): Promise<RpcError | undefined> {
+  function wait(needed: Needed, { endpoint, signal }: Client): Promise<NotReached | undefined> {
     return new Promise((resolve) => {
       const waiter: Waiter = {
         needed,
-        end(error) {
+        end(refusal) {
           if (!waiters[endpoint].delete(waiter)) return
           stop()
           signal.removeEventListener('abort', gone)
-          resolve(error)
+          resolve(refusal)
         },
       }
       const gone = (): void => waiter.end(undefined)
       const onExpired = (): void => {
         stats.expired++
-        waiter.end(look(reader, endpoint, (view) => tooOld(view, needed)))
+        waiter.end(readView(reader, endpoint, (view) => notReached(view, needed)))
       }
       const stop = ringAfter(limits.placeWaitMs, onExpired, now)
       signal.addEventListener('abort', gone, { once: true })
@@ -125,16 +149,19 @@ export function createPlaceWaits(options: {
   return {
     before(needed, client) {
       const mayWait = limits.placeWaitMs > 0
-      const found = look(reader, client.endpoint, (view) => {
-        const lack = lackOf(view, needed)
-        if (lack === undefined || isHereAhead(reader, client.endpoint, needed)) return 'reached'
-        return lack.isDecided || !mayWait ? errorOf(lack, view) : undefined
+      const found = readView(reader, client.endpoint, (view) => {
+        const missing = missingOf(view, needed)
+        if (missing === undefined || isHereNotYetVisible(reader, client.endpoint, needed))
+          return 'reached'
+        return missing.isDecided || !mayWait ? refusalOf(missing, view) : undefined
       })
       if (found !== undefined) return found === 'reached' ? undefined : found
-      const giveBack = caps.take(client.address)
+      const giveBack = concurrencyLimits.take(client.address)
       if (giveBack === undefined) {
         stats.refused++
-        return capReached('too many requests wait for a flashblock', limits.placeWaitsPerClient)
+        const reason = 'too many requests wait for a flashblock'
+        const error = concurrencyLimitReached(reason, limits.placeWaitsPerClient)
+        return { error, read: undefined }
       }
       stats.held++
       return wait(needed, client).finally(giveBack)
@@ -145,22 +172,25 @@ export function createPlaceWaits(options: {
   }
 }
 
-/** In a record that others are shown later. */
-const isHereAhead = (reader: ChainReader, endpoint: Endpoint, needed: Needed): boolean =>
-  isAhead(reader, endpoint, (view) => lackOf(view, needed) === undefined)
+/** Tells whether a snapshot that is not yet visible to others has reached the flashblocks. */
+const isHereNotYetVisible = (reader: ChainReader, endpoint: Endpoint, needed: Needed): boolean =>
+  isNotYetVisible(reader, endpoint, (view) => missingOf(view, needed) === undefined)
 
 function endReached(reader: ChainReader, endpoint: Endpoint, waiters: Set<Waiter>): void {
-  look(reader, endpoint, (view) => {
+  readView(reader, endpoint, (view) => {
     for (const { needed, end } of [...waiters]) {
-      const lack = lackOf(view, needed)
-      if (lack === undefined || isHereAhead(reader, endpoint, needed)) end(undefined)
-      else if (lack.isDecided) end(errorOf(lack, view))
+      const missing = missingOf(view, needed)
+      if (missing === undefined || isHereNotYetVisible(reader, endpoint, needed)) end(undefined)
+      else if (missing.isDecided) end(refusalOf(missing, view))
     }
   })
 }
 
-/** undefined too where views come and go faster than they can be read: whoever leases one looks again. */
-function look<T>(
+/**
+ * Reads the newest view. undefined also means that views are replaced too fast; the lease of a view
+ * checks again.
+ */
+function readView<T>(
   reader: ChainReader,
   endpoint: Endpoint,
   read: (view: ChainView) => T,

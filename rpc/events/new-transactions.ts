@@ -1,78 +1,92 @@
-/** Which transactions a view shows that the view before it did not: those of its new blocks, and of its new flashblocks. */
-import { blockHere } from '../../engine/chain/here.ts'
+/**
+ * Finds the transactions of a view that the previous view did not have, in new blocks and
+ * flashblocks.
+ */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
+import { blockIfStored } from '../../engine/chain/view-reads.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 
-/** A block as it was last seen. */
-type Mark = {
+/** Data of a block in the last view that had it. */
+type SeenBlock = {
   readonly hash: Hex
-  /** `Growth.id`; undefined: not known. */
+  /** `Growth.id`; undefined: unknown. */
   readonly id: number | undefined
-  /** Transactions that were told; undefined: the block was not read. */
+  /** Number of emitted transactions; undefined: the block was not read. */
   readonly count: number | undefined
 }
 
 export type Wanted = {
-  /** Hears the hash of each transaction that is new, and perhaps of some that are not. */
-  readonly tell: (hash: Bytes) => void
-  /** Looks up each hash that is wanted, where more has changed than is followed. */
-  readonly lookUp: () => void
+  /** Called with the hash of each new transaction, and perhaps of some older ones. */
+  readonly onTransaction: (hash: Bytes) => void
+  /** Looks up each wanted hash, because the view has changed too much to compare. */
+  readonly findAll: () => void
 }
 
-/** Blocks that are known by their hashes, so that a reorganisation is followed from where it leaves them. */
-const MAX_MARKS = 128
-/** New blocks of one view. A chain that makes up for a time away shows more, and those who wait are then looked up one by one. */
+/** Maximum blocks known by hash, to find a reorg's ancestor. */
+const MAX_SEEN_BLOCKS = 128
+/**
+ * Maximum new blocks of a view that are compared. A chain that catches up adds more, and wanted
+ * hashes are then looked up one by one.
+ */
 const MAX_BLOCKS = 64
 
 export class NewTransactions {
-  #marks = new Map<bigint, Mark>()
+  #seenBlocks = new Map<bigint, SeenBlock>()
 
   /**
-   * Notes what the view shows.
-   * @param wanted undefined: nobody wants to know
-   * @throws {ViewError} with nothing noted: the next call begins where this one did
+   * Compares the view with the previous one and records it.
+   * @param wanted undefined: no transaction is wanted
+   * @throws {ViewError} before anything is recorded, so the next call repeats the comparison
    */
-  look(view: ChainView, wanted: Wanted | undefined): void {
+  update(view: ChainView, wanted: Wanted | undefined): void {
     const head = headOf(view)
-    const marks = new Map(this.#marks)
-    for (const number of marks.keys()) if (number > head.number) marks.delete(number)
-    if (wanted !== undefined && !this.#tellNew(view, marks, wanted.tell)) {
-      wanted.lookUp()
-      marks.clear()
+    const seenBlocks = new Map(this.#seenBlocks)
+    for (const number of seenBlocks.keys()) if (number > head.number) seenBlocks.delete(number)
+    if (wanted !== undefined && !this.#emitNew(view, seenBlocks, wanted.onTransaction)) {
+      wanted.findAll()
+      seenBlocks.clear()
     }
     for (const { number, hash } of [head, view.latest, view.canonical]) {
       const key = bytesToHex(hash)
-      if (marks.get(number)?.hash !== key)
-        marks.set(number, { hash: key, id: undefined, count: undefined })
+      if (seenBlocks.get(number)?.hash !== key)
+        seenBlocks.set(number, { hash: key, id: undefined, count: undefined })
     }
-    this.#marks = newest(marks)
+    this.#seenBlocks = newest(seenBlocks)
   }
 
-  /** From the head down to a block that was there already. @returns false: more has changed than is followed */
-  #tellNew(view: ChainView, marks: Map<bigint, Mark>, tell: (hash: Bytes) => void): boolean {
+  /**
+   * Emits transactions from the head down to a known block.
+   * @returns false if the view has changed too much
+   */
+  #emitNew(
+    view: ChainView,
+    seenBlocks: Map<bigint, SeenBlock>,
+    onTransaction: (hash: Bytes) => void,
+  ): boolean {
     const first = headOf(view).number
     const oldest = this.#oldest()
     if (oldest === undefined) return false
     for (let number = first; number >= oldest; number--) {
       if (first - number >= BigInt(MAX_BLOCKS)) return false
-      const known = this.#marks.get(number)
-      const block = number === first ? headBlock(view) : blockHere(view, number)
+      const known = this.#seenBlocks.get(number)
+      const block = number === first ? headBlock(view) : blockIfStored(view, number)
       if (block === undefined) return false
-      const mark = markOf(view, block)
-      const hasHash = known?.hash === mark.hash
-      const hasGrown = known?.id !== undefined && known.id === mark.id
-      // Blocks below the head are whole: the same hash is the same transactions.
-      const from = hasHash && number < first ? mark.count : hasHash || hasGrown ? known.count : 0
-      for (let at = from ?? 0; at < mark.count; at++) tell(block.transactionHash(at)!)
-      marks.set(number, mark)
+      const seenBlock = seenBlockOf(view, block)
+      const hasHash = known?.hash === seenBlock.hash
+      const hasGrown = known?.id !== undefined && known.id === seenBlock.id
+      // Blocks below the head are complete, so the same hash means the same transactions.
+      const from =
+        hasHash && number < first ? seenBlock.count : hasHash || hasGrown ? known.count : 0
+      for (let at = from ?? 0; at < seenBlock.count; at++) onTransaction(block.transactionHash(at)!)
+      seenBlocks.set(number, seenBlock)
       if (hasHash || hasGrown) return true
     }
     return false
   }
   #oldest(): bigint | undefined {
     let oldest: bigint | undefined
-    for (const number of this.#marks.keys())
+    for (const number of this.#seenBlocks.keys())
       if (oldest === undefined || number < oldest) oldest = number
     return oldest
   }
@@ -83,14 +97,14 @@ const headOf = ({ endpoint, latest, pending }: ChainView) =>
 const headBlock = (view: ChainView): Block | undefined =>
   view.block({ tag: view.endpoint === 'standard' ? 'latest' : 'pending' })
 
-const markOf = (view: ChainView, block: Block) => ({
+const seenBlockOf = (view: ChainView, block: Block) => ({
   hash: bytesToHex(block.hash),
   id: view.growth(block, (block.flashblockIndex ?? 0) + 1).id,
   count: block.transactionCount,
 })
 
-function newest(marks: Map<bigint, Mark>): Map<bigint, Mark> {
-  if (marks.size <= MAX_MARKS) return marks
-  const sorted = [...marks].sort(([a], [b]) => (a < b ? -1 : 1))
-  return new Map(sorted.slice(-MAX_MARKS))
+function newest(seenBlocks: Map<bigint, SeenBlock>): Map<bigint, SeenBlock> {
+  if (seenBlocks.size <= MAX_SEEN_BLOCKS) return seenBlocks
+  const sorted = [...seenBlocks].sort(([a], [b]) => (a < b ? -1 : 1))
+  return new Map(sorted.slice(-MAX_SEEN_BLOCKS))
 }

@@ -1,21 +1,21 @@
-/** Results on their way to subscribers: those of one event leave together, in one write for each connection. */
+/** Results for subscribers. All results of one event leave in one write per connection. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { Client, Message } from '../seam/client.ts'
+import type { Client, Message } from '../core/client.ts'
 import { encoded } from './flashblock.ts'
 
 export type Subscriber = {
   readonly id: string
   readonly client: Client
-  /** A notification up to its result. */
+  /** Bytes of a notification before its result. */
   readonly head: Bytes
-  /** Before that its client does not know the id: what it gets waits. */
+  /** Before the start the client does not know the id, so results are buffered. */
   isStarted: boolean
   readonly results: Bytes[]
 }
 
 const TAIL = encoded('}}')
 
-/** Of a message, but for its result. */
+/** Returns the bytes of a message without its result. */
 export const envelopeBytes = ({ head }: Subscriber): number => head.length + TAIL.length
 
 export const newSubscriber = (id: string, client: Client): Subscriber => ({
@@ -35,7 +35,7 @@ export class Outbox {
     subscriber.results.push(result)
     if (subscriber.isStarted) this.#waiting.add(subscriber)
   }
-  /** Its client has its id. */
+  /** Starts the output, because the client has received the id. */
   start(subscriber: Subscriber): void {
     subscriber.isStarted = true
     if (subscriber.results.length > 0) this.#waiting.add(subscriber)
@@ -45,20 +45,23 @@ export class Outbox {
     subscriber.results.length = 0
   }
 
-  /** @returns clients that take nothing any more */
+  /**
+   * Sends the buffered results.
+   * @returns clients that accept nothing more
+   */
   flush(): readonly Client[] {
     if (this.#waiting.size === 0) return []
     const messages = new Map<Client, Message[]>()
     for (const { client, head, results } of this.#waiting) {
       const own = messages.get(client)
-      const notes = results.map((result) => [head, result, TAIL])
-      if (own === undefined) messages.set(client, notes)
-      else own.push(...notes)
+      const notifications = results.map((result) => [head, result, TAIL])
+      if (own === undefined) messages.set(client, notifications)
+      else own.push(...notifications)
       results.length = 0
     }
     this.#waiting.clear()
     return [...messages]
-      .filter(([client, notes]) => client.notify?.(notes) !== true)
+      .filter(([client, notifications]) => client.notify?.(notifications) !== true)
       .map(([client]) => client)
   }
 }

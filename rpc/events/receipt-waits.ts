@@ -1,23 +1,24 @@
 /**
- * Waiting for a transaction to become visible. After each publish the transactions that are new in the view are compared with those that are
- * waited for, so that a publish costs no read for each of these.
+ * Waits for transactions to become visible. Each publish compares the view's new transactions with
+ * the wanted ones, so no wait causes a read of its own.
  */
-import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader, ChainView, Endpoint } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { ViewError } from '../../engine/state/reader.ts'
-import { type Now, ringAfter } from '../seam/patience.ts'
-import type { TransactionService } from '../seam/ports.ts'
+import type { TransactionService } from '../core/ports.ts'
+import { type Now, ringAfter } from '../core/timeout.ts'
 import { NewTransactions } from './new-transactions.ts'
 
-/** `departed`: the transaction has left the txpool without a block. */
+/** Reason of a wait's end. `departed`: the transaction has left the txpool without a block. */
 export type WaitEnd = 'seen' | 'expired' | 'gone' | 'departed'
 export interface ReceiptWaits {
   /**
-   * To be called in the turn that has not found the transaction in the newest view. Ends with the first publish that shows it, when it
-   * leaves the txpool, after `ms`, with the client, or after `flashblocks` further flashblocks that carry pool transactions (their index is
-   * not 0).
+   * Waits for a transaction; call it in the turn that did not find the transaction in the newest
+   * view. The wait ends with the first publish that has the transaction, or when the transaction
+   * leaves the txpool. It also ends after `ms`, or when the client disconnects. `flashblocks`
+   * limits the further flashblocks with pool transactions (index above 0).
    */
   wait(options: {
     readonly hash: Bytes
@@ -48,12 +49,13 @@ export function createReceiptWaits({ reader, onPublish, onDeparted, now }: Optio
   const flashblocksSeen = createFlashblockCount(reader)
   let size = 0
 
-  const look = lookFor(reader, waiting)
+  const update = createUpdate(reader, waiting)
   onPublish(() => {
-    const ticks = flashblocksSeen.look()
+    const ticks = flashblocksSeen.update()
     for (const endpoint of ENDPOINTS) {
       const waiters = waiting[endpoint]
-      for (const hash of look(endpoint)) for (const { end } of waiters.get(hash) ?? []) end('seen')
+      for (const hash of update(endpoint))
+        for (const { end } of waiters.get(hash) ?? []) end('seen')
       for (const set of waiters.values())
         for (const { end, lastTick } of set) if (ticks >= lastTick) end('expired')
     }
@@ -104,7 +106,7 @@ function endDeparted(waiting: Ending, hashes: readonly Bytes[]): void {
   }
 }
 
-/** Flashblocks that carry transactions of the txpool, as far as they were seen. */
+/** Counts the flashblocks with pool transactions that were seen. */
 function createFlashblockCount(reader: ChainReader) {
   let count = 0
   let last = ''
@@ -112,8 +114,8 @@ function createFlashblockCount(reader: ChainReader) {
     get count() {
       return count
     },
-    /** After a publish. */
-    look(): number {
+    /** Updates the count after a publish. */
+    update(): number {
       const { number, index, hash } = readNewest(reader, 'flashblocks', ({ pending }) => pending)
       const flashblock = `${number}:${index}:${bytesToHex(hash)}`
       if (flashblock !== last && index > 0) count++
@@ -125,14 +127,20 @@ function createFlashblockCount(reader: ChainReader) {
 
 type Waiting = Readonly<Record<Endpoint, ReadonlyMap<Hex, unknown>>>
 
-/** @returns gives the hashes waited for that can be found now and could not before */
-function lookFor(reader: ChainReader, waiting: Waiting): (endpoint: Endpoint) => readonly Hex[] {
+/**
+ * Creates the comparison of a publish.
+ * @returns a function that gives the wanted hashes that became visible
+ */
+function createUpdate(
+  reader: ChainReader,
+  waiting: Waiting,
+): (endpoint: Endpoint) => readonly Hex[] {
   const news = { standard: new NewTransactions(), flashblocks: new NewTransactions() }
   return (endpoint) => {
     try {
       return readNewest(reader, endpoint, (view) => found(view, news[endpoint], waiting[endpoint]))
     } catch (error) {
-      // Views come and go faster than they can be read: the next publish looks again, from where this one began.
+      // Views are replaced too fast to be read, so the next publish repeats the comparison.
       if (error instanceof ViewError) return []
       throw error
     }
@@ -146,15 +154,15 @@ function found(
 ): readonly Hex[] {
   const seen = new Set<Hex>()
   const wanted = {
-    tell(hash: Bytes) {
+    onTransaction(hash: Bytes) {
       const key = bytesToHex(hash)
       if (waiters.has(key)) seen.add(key)
     },
-    lookUp() {
+    findAll() {
       for (const key of waiters.keys())
         if (view.findTransaction(hexToBytes(key)) !== undefined) seen.add(key)
     },
   }
-  news.look(view, waiters.size === 0 ? undefined : wanted)
+  news.update(view, waiters.size === 0 ? undefined : wanted)
   return [...seen]
 }

@@ -1,5 +1,8 @@
-/** What a subscriber gets that says where it was before: all that came since, or a marker of the gap and what is held. */
-import type { FlashblockPlace } from '../../engine/chain/types.ts'
+/**
+ * Replay for a returning subscriber: all events since its last flashblock, or a gap marker and the
+ * retained events.
+ */
+import type { FlashblockId } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import {
   type Channel,
@@ -7,50 +10,52 @@ import {
   type FlashblockKind,
   type FlashblockOptions,
 } from './channels.ts'
+import type { FlashblockEvent } from './emitted-flashblocks.ts'
 import { encoded } from './flashblock.ts'
 import type { Replay } from './flashblock-feed.ts'
-import type { FlashblockEvent } from './told.ts'
 
-/** What a subscriber of flashblocks wants. */
+/** Subscription to flashblocks. */
 export type FlashblockSubscription = {
   readonly [K in FlashblockKind]: {
     readonly kind: K
     readonly options: FlashblockOptions[K]
-    /** Where the subscriber was before; undefined: it wants what comes. */
-    readonly since: FlashblockPlace | undefined
+    /** Last flashblock that the subscriber received. undefined: future events only. */
+    readonly since: FlashblockId | undefined
   }
 }[FlashblockKind]
 
 /**
- * Results for one subscriber, oldest first; what is left out is a gap too. Of blocks so far each block's newest is enough.
- * @param from `mostBytes` of all messages together, each with an envelope around its result
+ * Returns the results for a returning subscriber, oldest first. Results that do not fit count as a
+ * gap. For partial blocks only the newest of each block is sent.
+ * @param from `maxBytes` limits all messages together, and `envelopeBytes` is the size of each
+ *   envelope
  */
 export function replayed<K extends FlashblockKind>(
-  { events, isWhole }: Replay,
+  { events, isComplete }: Replay,
   wanted: { readonly kind: K; readonly options: FlashblockOptions[K] },
   from: {
-    readonly place: FlashblockPlace
-    readonly mostBytes: number
+    readonly flashblockId: FlashblockId
+    readonly maxBytes: number
     readonly envelopeBytes: number
   },
 ): readonly Bytes[] {
   const channel: Channel<true, FlashblockOptions[K]> = createChannels<true>()[wanted.kind]
   channel.add(true, wanted.options)
-  const told = wanted.kind === 'newFlashblocks' ? newestOfBlocks(events) : events
+  const emitted = wanted.kind === 'newFlashblocks' ? newestOfBlocks(events) : events
   const found: Bytes[][] = []
   let bytes = 0
-  let isCut = !isWhole
-  let oldest: FlashblockPlace | undefined
-  // The newest first: they are what fits for certain.
-  for (const event of told.toReversed()) {
+  let isCut = !isComplete
+  let oldest: FlashblockId | undefined
+  // The newest results take precedence.
+  for (const event of emitted.toReversed()) {
     const own: Bytes[] = []
     if (event.type === 'gap') own.push(gapMarker(event.after, oldest))
     else {
-      channel.tell(event, (_, result) => own.push(result))
+      channel.emit(event, (_, result) => own.push(result))
       event.flashblock.forget()
     }
     bytes += own.reduce((sum, { length }) => sum + length + from.envelopeBytes, 0)
-    if (bytes > from.mostBytes) {
+    if (bytes > from.maxBytes) {
       isCut = true
       break
     }
@@ -58,16 +63,19 @@ export function replayed<K extends FlashblockKind>(
     found.push(own)
   }
   const results = found.reverse().flat()
-  return isCut ? [gapMarker(from.place, oldest), ...results] : results
+  return isCut ? [gapMarker(from.flashblockId, oldest), ...results] : results
 }
 
-/** `next`: the first flashblock that follows the gap; undefined: it is still to come. */
-export function gapMarker(since: FlashblockPlace, next: FlashblockPlace | undefined): Bytes {
+/**
+ * Returns a gap marker.
+ * @param next first flashblock after the gap; undefined if still to come
+ */
+export function gapMarker(since: FlashblockId, next: FlashblockId | undefined): Bytes {
   const then = next === undefined ? 'null' : `"${textOf(next)}"`
   return encoded(`{"type":"gap","since":"${textOf(since)}","next":${then}}`)
 }
 
-const textOf = ({ number, index, payloadId }: FlashblockPlace): string =>
+const textOf = ({ number, index, payloadId }: FlashblockId): string =>
   `${number}:${index}${payloadId === undefined ? '' : `:${payloadId}`}`
 
 function newestOfBlocks(events: readonly FlashblockEvent[]): readonly FlashblockEvent[] {

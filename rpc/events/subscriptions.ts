@@ -1,14 +1,17 @@
-/** eth_subscribe over WebSocket: canonical heads and logs, pooled transactions, the state of syncing, flashblocks. */
+/**
+ * eth_subscribe over WebSocket: canonical heads and logs, pool transactions, syncing state,
+ * flashblocks.
+ */
 import { randomBytes } from 'node:crypto'
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'
+import type { Client } from '../core/client.ts'
+import { concurrencyLimitReached, notificationsUnsupported } from '../core/errors.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Syncing, TransactionService } from '../core/ports.ts'
 import { pooledText } from '../json/json.ts'
-import type { Client } from '../seam/client.ts'
-import { capReached, notificationsUnsupported } from '../seam/errors.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { Syncing, TransactionService } from '../seam/ports.ts'
 import { type CanonicalEvent, type CanonicalFeed, logsOfEvent } from './canonical.ts'
 import { encoded } from './flashblock.ts'
 import type { FlashblockFeed } from './flashblock-feed.ts'
@@ -24,12 +27,16 @@ export type SubscriptionKind =
   | { readonly kind: 'syncing' }
   | FlashblockSubscription
 export interface Subscriptions {
-  /** Events from now on are kept until `start`, which the caller calls once the id is with the client. @throws {RpcError} */
+  /**
+   * Adds a subscription. Its events are buffered until `start`, which the caller calls after
+   * sending the id.
+   * @throws {RpcError}
+   */
   add(client: Client, what: SubscriptionKind): { readonly id: string; readonly start: () => void }
-  /** Only the client that made it may end it. */
+  /** Ends a subscription of the same client. */
   remove(client: Client, id: string): boolean
   readonly size: number
-  /** Clients whose subscriptions ended because they read too slowly. */
+  /** Number of clients whose subscriptions ended because they read too slowly. */
   readonly slow: number
 }
 
@@ -37,7 +44,7 @@ type Subscription = { readonly subscriber: Subscriber; readonly detach: () => vo
 
 type SubscriptionOptions = {
   readonly canonical: CanonicalFeed
-  /** What each endpoint shows, as it becomes readable there. */
+  /** Visible flashblocks of each endpoint. */
   readonly flashblocks: Readonly<Record<Endpoint, FlashblockFeed>>
   readonly transactions: TransactionService
   readonly onPublish: (listener: () => void) => () => void
@@ -68,8 +75,9 @@ class LiveSubscriptions implements Subscriptions {
       feeds: options.flashblocks,
       send: (subscriber, result) => this.#send(subscriber, result),
       flush: () => this.#flush(),
-      // The other half is for what comes while its client reads it: nobody is closed for what was sent at once.
-      mostBytes: options.limits.sendQueueBytes / 2,
+      // Half of the queue is left for events that arrive during the replay. A replay alone
+      // therefore never closes a connection.
+      maxBytes: options.limits.sendQueueBytes / 2,
     })
   }
 
@@ -82,7 +90,7 @@ class LiveSubscriptions implements Subscriptions {
     if (client.notify === undefined || client.isGone) throw notificationsUnsupported()
     const own = this.#ownOf(client)
     if (own.size >= limits.subscriptionsPerConnection)
-      throw capReached('too many subscriptions', limits.subscriptionsPerConnection)
+      throw concurrencyLimitReached('too many subscriptions', limits.subscriptionsPerConnection)
     canonical.catchUp()
     this.#stopListening ??= this.#listen()
     const id = `0x${randomBytes(16).toString('hex')}`
@@ -157,7 +165,9 @@ class LiveSubscriptions implements Subscriptions {
     else this.remove(client, id)
   }
 
-  /** Whoever cannot take it is being closed: what it has subscribed to ends now. */
+  /**
+   * Sends the results. A client that cannot accept them is being closed, so its subscriptions end.
+   */
   #flush(): void {
     for (const client of this.#outbox.flush()) {
       if (!client.isGone) this.slow++
@@ -180,7 +190,7 @@ class LiveSubscriptions implements Subscriptions {
     for (const one of [...(this.#clients.get(client)?.values() ?? [])]) this.#remove(one)
   }
 
-  /** The subscriptions of a connection, which end with it. */
+  /** Returns the subscriptions of a connection, which end with it. */
   #ownOf(client: Client): Map<string, Subscription> {
     const known = this.#clients.get(client)
     if (known !== undefined) return known
@@ -217,7 +227,7 @@ class LiveSubscriptions implements Subscriptions {
   }
 }
 
-/** go-ethereum's form: false, or an object that says so with the state. */
+/** Returns go-ethereum's form: false, or an object with the state. */
 function syncingText(state: Syncing): string {
   if (state === false) return 'false'
   const status = Object.entries(state).map(([name, value]) => `"${name}":"0x${value.toString(16)}"`)

@@ -1,56 +1,62 @@
-/** The body of an HTTP request: charged for and bounded, in bytes and in pieces, while it comes in; collected in one buffer, decoded once. */
+/**
+ * Reads the body of an HTTP request. Bytes and pieces are bounded and charged on arrival, collected
+ * in one buffer, and decoded once.
+ */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { overloaded, type Refusal, type RpcError, unacceptable } from '../core/errors.ts'
+import { addPrepaid, NOTHING_PREPAID, type Prepaid } from '../core/prepaid.ts'
+import { limiterKey } from '../limiter/address.ts'
 import type { Charge, Limiter } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
-import { limiterKey } from '../seam/address.ts'
-import { overloaded, type Refusal, type RpcError, unacceptable } from '../seam/errors.ts'
-import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import { stopReading } from '../sockets/closing.ts'
 import { dropBody, stopParsing, takeBody } from './incoming.ts'
-import type { Held, Intake } from './intake.ts'
-import { LINGER_BYTES, type Linger, type Rest } from './linger.ts'
+import type { Intake, Reservation } from './intake.ts'
+import { LINGER_BYTES, type Linger, type LingerMode } from './linger.ts'
 
 export type BodyLimits = { readonly bodyBytes: number; readonly bodyPieces: number }
 export type BodyOptions = {
   readonly limits: BodyLimits
   readonly intake: Intake
   readonly limiter: Pick<Limiter, 'charge'>
-  /** A body came in too many pieces; the second time its client is not to be heard for a while. */
+  /**
+   * Called when a body has too many pieces. At the second time the client is cut off for a while.
+   */
   readonly strike: (socket: Socket) => void
 }
 export type Body = {
   readonly text: string
-  /** Of the client that sent it. */
+  /** Address of the client. */
   readonly address: string
-  /** What was charged for it already. */
-  readonly paid: Paid
+  /** Points charged for the body on arrival. */
+  readonly prepaid: Prepaid
 }
-/** Why a body is not read, or not any further. */
+/** Reason why the rest of a body is not read. */
 export class BodyRefusal extends Error {
   override name = 'BodyRefusal'
   readonly statusCode: number
-  /** What becomes of what is still being sent. */
-  readonly rest: Rest
-  /** What the client is told: an error, or that it was over its rate. */
-  readonly says: RpcError | Refusal
+  /** Treatment of the bytes that still arrive. */
+  readonly linger: LingerMode
+  /** Error for the client, or the refusal of the rate limit. */
+  readonly refusedWith: RpcError | Refusal
 
-  constructor(statusCode: number, says: BodyRefusal['says'], rest: Rest) {
-    super(says instanceof Error ? says.message : 'request rate limit exceeded')
+  constructor(statusCode: number, refusedWith: BodyRefusal['refusedWith'], linger: LingerMode) {
+    super(refusedWith instanceof Error ? refusedWith.message : 'request rate limit exceeded')
     this.statusCode = statusCode
-    this.rest = rest
-    this.says = says
+    this.linger = linger
+    this.refusedWith = refusedWith
   }
 }
 
-/** Of what is not long. */
+/** Linger of a short body. */
 const FREE_LINGER: Linger = { bytes: POINT_BYTES, charge: undefined }
 const NO_LINGER: Linger = { bytes: 0, charge: undefined }
 
 export interface Bodies {
   /**
-   * Bytes that are no UTF-8 become U+FFFD. `done` once: with the body, with a refusal, or with the error of a connection that broke.
-   * @param address of the client
+   * Reads a body. Bytes that are not UTF-8 become U+FFFD. `done` is called once: with the body, a
+   * refusal, or the error of a broken connection.
+   * @param address address of the client
    */
   read(
     request: IncomingMessage,
@@ -59,9 +65,9 @@ export interface Bodies {
   ): void
 }
 
-/** Each piece of a body may be as small as this on average, beside the first ones. */
+/** Minimum average size of a piece, beyond the first `bodyPieces` pieces. */
 export const PIECE_BYTES = 1_024
-/** Where a body begins that does not come in one piece. */
+/** Initial size of the buffer for a body in several pieces. */
 const FIRST_BYTES = 4_096
 
 export function createBodies(options: BodyOptions): Bodies {
@@ -74,7 +80,7 @@ export function createBodies(options: BodyOptions): Bodies {
 
 type ReadingOptions = BodyOptions & { readonly done: (error: Error | null, body?: Body) => void }
 
-/** One body on its way in. */
+/** A body that is being read. */
 class Reading {
   readonly #request: IncomingMessage
   readonly #address: string
@@ -82,14 +88,14 @@ class Reading {
   readonly #declared: number | undefined
   #size = 0
   #pieces = 0
-  /** All of it, where it came in one piece; then nothing was copied. */
-  #whole: Buffer | undefined
+  /** The whole body if it came in one piece. This piece is not copied. */
+  #single: Buffer | undefined
   #buffer: Buffer | undefined
-  #held: Held | undefined
-  #paid = UNPAID
-  /** Points that have become due behind a charge that was not answered. */
-  #unasked = 0
-  /** Points of a charge that was not answered yet: what comes meanwhile is paid after it. */
+  #reservation: Reservation | undefined
+  #prepaid = NOTHING_PREPAID
+  /** Points that became due during a pending charge. */
+  #unrequested = 0
+  /** Points of a pending charge. Later bytes are paid by the next charge. */
   #paying = 0
   #hasEnded = false
   #isOver = false
@@ -117,8 +123,8 @@ class Reading {
     const { bodyBytes } = this.#options.limits
     const { 'content-encoding': encoding = 'identity' } = this.#request.headers
     if (encoding !== 'identity') {
-      const rest = isLong(this.#request) ? NO_LINGER : FREE_LINGER
-      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), rest)
+      const linger = isLong(this.#request) ? NO_LINGER : FREE_LINGER
+      return new BodyRefusal(415, unacceptable(UNSUPPORTED_ENCODING), linger)
     }
     const declared = this.#declared ?? 0
     if (declared <= bodyBytes) return undefined
@@ -157,23 +163,27 @@ class Reading {
   }
 
   #put(piece: Buffer): BodyRefusal | undefined {
-    if (this.#size === this.#declared && this.#pieces === 1) this.#whole = piece
-    else if (this.#hasRoom(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)
-    else return noRoom()
+    if (this.#size === this.#declared && this.#pieces === 1) this.#single = piece
+    else if (this.#hasCapacity(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)
+    else return noCapacity()
     return undefined
   }
 
-  /** One buffer that grows, for a list of small pieces takes a hundred times their bytes. */
-  #hasRoom(length: number): boolean {
+  /**
+   * Reserves memory for a piece. One growing buffer is used, because a list of small pieces takes a
+   * hundred times their bytes.
+   */
+  #hasCapacity(length: number): boolean {
     const { intake, limits } = this.#options
     const before = this.#buffer?.length ?? 0
     if (this.#size <= before) return true
-    const most = Math.min(this.#declared ?? limits.bodyBytes, limits.bodyBytes)
-    const bytes = Math.max(this.#size, Math.min(most, Math.max(FIRST_BYTES, 2 * before)))
-    this.#held ??= intake.open(limiterKey(this.#address), () => this.#cut())
-    if (!this.#held.take(bytes - before)) return false
+    const max = Math.min(this.#declared ?? limits.bodyBytes, limits.bodyBytes)
+    const bytes = Math.max(this.#size, Math.min(max, Math.max(FIRST_BYTES, 2 * before)))
+    this.#reservation ??= intake.open(limiterKey(this.#address), () => this.#cut())
+    if (!this.#reservation.take(bytes - before)) return false
     const larger = Buffer.allocUnsafeSlow(bytes)
-    // A connection that breaks gives back what it had; the usual body never comes here.
+    // A broken connection must release its buffer. The usual body is a single piece and needs no
+    // buffer.
     if (this.#buffer === undefined) this.#request.once('close', () => this.#release())
     else {
       larger.set(this.#buffer.subarray(0, this.#size - length))
@@ -184,28 +194,31 @@ class Reading {
   }
   #release(): void {
     if (this.#buffer === undefined) return
-    this.#held?.release()
+    this.#reservation?.release()
     free(this.#buffer)
     this.#buffer = undefined
   }
 
-  /** Others need the room more. */
+  /** Gives up the buffer, because other clients need the memory. */
   #cut(): void {
     this.#release()
-    if (!this.#isOver) this.#refuse(noRoom())
+    if (!this.#isOver) this.#refuse(noCapacity())
   }
 
-  /** What is here, or was announced; the first point is paid when the request is answered. */
+  /**
+   * Returns the points due for the received or announced bytes. The first point is paid with the
+   * request.
+   */
   #due(): number {
     const bytes = Math.max(this.#size, this.#declared ?? 0)
     return Math.max(Math.ceil(bytes / POINT_BYTES), Math.ceil(this.#pieces / POINT_PIECES)) - 1
   }
 
   #pay(): void {
-    const points = this.#due() - this.#paid.points
+    const points = this.#due() - this.#prepaid.points
     if (points <= 0 || this.#isOver) return
     if (this.#paying > 0) {
-      this.#unasked = points - this.#paying
+      this.#unrequested = points - this.#paying
       return
     }
     const charge = this.#options.limiter.charge(this.#address, points)
@@ -214,12 +227,12 @@ class Reading {
       return
     }
     this.#paying = points
-    // What cannot be paid is not read, and whether it can is not known yet.
+    // Reading stops until the charge is decided, because unpaid bytes must not be read.
     const { socket } = this.#request
     stopReading(socket, () => this.#paying > 0)
     void charge.then((one) => {
       this.#paying = 0
-      this.#unasked = 0
+      this.#unrequested = 0
       if (one.isAllowed && !this.#isOver) socket.resume()
       this.#judge(one, points)
       this.#pay()
@@ -228,36 +241,40 @@ class Reading {
   }
   #judge(charge: Charge, points: number): void {
     if (charge.isAllowed) {
-      this.#paid = paidMore(this.#paid, points)
+      this.#prepaid = addPrepaid(this.#prepaid, points)
       return
     }
     if (this.#isOver) return
     dropBody(this.#request, this.#take)
-    // By its announced length before any of it is read, which costs nothing, or in its middle: what was read stays paid.
+    // Points for bytes already read stay paid. A refusal by the announced length comes before any
+    // byte is read.
     this.#end(new BodyRefusal(429, charge, 'unread'))
   }
 
   #finish(): void {
     if (!this.#hasEnded || this.#paying > 0 || this.#isOver) return
-    const bytes = this.#whole ?? this.#buffer?.subarray(0, this.#size)
+    const bytes = this.#single ?? this.#buffer?.subarray(0, this.#size)
     const text = bytes?.toString('utf8') ?? ''
     const due = this.#due()
-    const paid = due <= 0 ? this.#paid : { ...this.#paid, least: due + 1 }
-    this.#end(null, { text, address: this.#address, paid })
+    const prepaid = due <= 0 ? this.#prepaid : { ...this.#prepaid, min: due + 1 }
+    this.#end(null, { text, address: this.#address, prepaid })
   }
 
-  /** For its form: it pays for what was read; for what will be thrown away when that comes. */
+  /**
+   * Refuses a body for its form. The refusal pays for the bytes read; later bytes are paid on
+   * arrival.
+   */
   #refuse(refusal: BodyRefusal): void {
     this.#isOver = true
     dropBody(this.#request, this.#take)
-    const isUnread = refusal.rest === NO_LINGER
+    const isUnread = refusal.linger === NO_LINGER
     if (isUnread) stopParsing(this.#request.socket)
     this.#release()
     const { limiter, done } = this.#options
-    // Charges are answered in their order: all that was paid for this body is known by then.
+    // Charges complete in order, so all points paid for this body are known here.
     const judge = (charge: Charge) =>
       done(charge.isAllowed ? refusal : new BodyRefusal(429, charge, NO_LINGER))
-    const points = (isUnread ? UNREAD_POINTS : 1) + this.#unasked
+    const points = (isUnread ? UNREAD_POINTS : 1) + this.#unrequested
     const charge = limiter.charge(this.#address, points)
     if (charge instanceof Promise) void charge.then(judge)
     else judge(charge)
@@ -272,27 +289,33 @@ class Reading {
 }
 
 /**
- * Gives the memory of a buffer back at once: one that lived for two collections of young garbage would keep it until the next large
- * collection, for which V8 waits until 64 MB of them have gathered (2026-11).
+ * Frees the memory of a buffer at once. A buffer that survives two minor collections would stay
+ * until the next major one. V8 delays that until 64 MB of them have gathered (2026-11).
  */
 const free = ({ buffer }: Buffer): void => void (buffer as ArrayBuffer).transfer(0)
 
-/** Whether a request whose body is not read costs more than its headers: each read of the socket may bring thousands of pieces. */
+/**
+ * Tells whether a request with an unread body costs more than its headers. Each read of the socket
+ * may bring thousands of pieces.
+ */
 export const isLong = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > POINT_BYTES
 
-/** For whom reading is given up: what came with it, and a connection that is made anew, take up to 6 ms (2026-11). */
+/**
+ * Points for a request that is not read further. Its bytes and a new connection take up to 6 ms
+ * (2026-11).
+ */
 export const UNREAD_POINTS = 4
 
-/** Until bytes that are being received make room. */
+/** Milliseconds after which a client may retry when too many bytes are being received. */
 const BUSY_MS = 1_000
 export const UNSUPPORTED_ENCODING = 'content encoding is not supported'
 
-const noRoom = (): BodyRefusal =>
+const noCapacity = (): BodyRefusal =>
   new BodyRefusal(503, overloaded('too many bytes are being received', BUSY_MS), 'unread')
 const tooManyPieces = (limit: number): BodyRefusal =>
   new BodyRefusal(
     413,
-    unacceptable(`content in too many pieces (${limit}, and one for each kilobyte)`),
+    unacceptable(`body in too many pieces: at most ${limit}, and one more for each kilobyte`),
     NO_LINGER,
   )

@@ -1,19 +1,22 @@
-/** Who a request says it is from: an API key in a header or at the end of its path, or nobody but its address. */
-import { keyedAddress } from '../seam/address.ts'
-import { type ApiKeys, isApiKey } from '../seam/api-keys.ts'
+/** API key of a request, in a header or at the end of its path. */
 
-/** Of a request, what a key may stand in and what becomes of it. */
+import { type ApiKeys, isApiKey } from '../core/api-keys.ts'
+import { keyedAddress } from '../limiter/address.ts'
+
+/** Parts of a request that may have a key, and the result of the lookup. */
 export type Keyed = {
   url?: string | undefined
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  /** In place of its address: set where it has a key. */
+  /** Pseudo-address of the key's owner (`keyedAddress`), which replaces the address. */
   caller: string | undefined
-  /** It has one that is nobody's. */
+  /** The request has a key that belongs to no client. */
   hasUnknownKey: boolean
 }
 export const UNKNOWN_KEY = 'unknown API key'
 
-/** Reads the key of a request, before anything else is read of it; a key in its path is taken out of that. */
+/**
+ * Reads the key of a request, before all other parts. A key in the path is removed from the path.
+ */
 export function readKey(request: Keyed, keys: ApiKeys): void {
   const key = takeFromPath(request) ?? inHeaders(request.headers)
   if (key === undefined) return

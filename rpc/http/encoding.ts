@@ -1,45 +1,54 @@
 /**
- * Large answers made smaller for clients that ask for it (RFC 9110, 12.5.3): in Node's own threads, never in this one, few at a time, and
- * sent as they are where there is no room.
+ * Compresses large responses for clients that ask for it (RFC 9110, 12.5.3). Node's thread pool
+ * compresses a few responses at a time. Without capacity a response is sent uncompressed.
  */
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { Readable, type Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliCompress, createGzip, createZstdCompress } from 'node:zlib'
+import { LARGE, LargeResponse, type Part, type RpcResponse } from '../core/exchange.ts'
+import { createFifo } from '../core/fifo.ts'
+import type { Limits } from '../core/limits.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { POINT_COMPRESSED_BYTES } from '../limiter/points.ts'
-import { type Answer, LARGE, LargeAnswer, type Part } from '../seam/exchange.ts'
-import { createFifo } from '../seam/fifo.ts'
-import type { Limits } from '../seam/limits.ts'
 
 export type EncodingLimits = Pick<Limits, 'compressFromBytes' | 'compressingBytes'>
 
 export interface Encoding {
-  /** undefined: it is sent as it is. Never rejects: where it cannot be compressed it comes back as it was. */
-  encode(answer: Answer, to: Receiver): Promise<Answer> | undefined
+  /**
+   * Compresses a response. undefined: it is sent unchanged. The promise never rejects; after a
+   * failure it gives the unchanged response.
+   */
+  encode(response: RpcResponse, to: Receiver): Promise<RpcResponse> | undefined
   readonly stats: {
-    /** Answers that were compressed. */
-    readonly answers: number
-    /** Of these, before and after. */
+    /** Number of compressed responses. */
+    readonly responses: number
+    /** Bytes of these responses, before and after compression. */
     readonly from: number
     readonly to: number
-    /** Sent as they are, because there was no room. */
+    /** Responses sent uncompressed for lack of capacity. */
     readonly refused: number
   }
 }
 type Receiver = {
-  /** Who pays for it. */
+  /** Address that pays for the compression. */
   readonly address: () => string
   readonly request: Pick<IncomingMessage, 'headers'>
   readonly response: { readonly destroyed: boolean }
-  /** Those of the answer beside its own. */
+  /** Headers of the response in addition to its own. */
   readonly headers: OutgoingHttpHeaders
 }
 
-/** Node has four threads, which its files need too. */
+/**
+ * Maximum number of concurrent compressions. Node's pool has four threads, which file access needs
+ * too.
+ */
 const AT_ONCE = 2
 
-/** In the order in which they are taken where a client has no wish: the least work for what they save, on hex in JSON (2026-11). */
+/**
+ * Codings in order of preference, for clients without one: least work for the saving, on hex in
+ * JSON (2026-11).
+ */
 const CODINGS: ReadonlyMap<string, () => Transform> = new Map([
   [
     'zstd',
@@ -59,7 +68,7 @@ const CODINGS: ReadonlyMap<string, () => Transform> = new Map([
 
 type EncodingOptions = {
   readonly limiter: Pick<Limiter, 'owe'>
-  /** A part cannot be compressed, which no client can cause. */
+  /** Reports a part that cannot be compressed, which no client can cause. */
   readonly onBug: (error: unknown) => void
 }
 
@@ -67,11 +76,11 @@ export function createEncoding(
   { compressFromBytes, compressingBytes }: EncodingLimits,
   { limiter, onBug }: EncodingOptions,
 ): Encoding {
-  /** Bounded by their bytes. */
+  /** Responses that wait, bounded by their bytes. */
   const waiting = createFifo<() => void>()
   let running = 0
   let bytes = 0
-  const stats = { answers: 0, from: 0, to: 0, refused: 0 }
+  const stats = { responses: 0, from: 0, to: 0, refused: 0 }
 
   async function inTurn<T>(run: () => Promise<T>): Promise<T> {
     if (running === AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
@@ -86,36 +95,36 @@ export function createEncoding(
   }
 
   async function encoded(
-    answer: Answer,
+    response: RpcResponse,
     {
       coding,
       length,
       to,
     }: { readonly coding: string; readonly length: number; readonly to: Receiver },
-  ): Promise<Answer> {
-    const headers = { ...answer.headers, vary: varyOf(to.headers) }
+  ): Promise<RpcResponse> {
+    const headers = { ...response.headers, vary: varyOf(to.headers) }
     bytes += length
     try {
-      const parts = await inTurn(() => compress(answer, CODINGS.get(coding)!(), to.response))
-      if (parts === undefined) return answer
+      const parts = await inTurn(() => compress(response, CODINGS.get(coding)!(), to.response))
+      if (parts === undefined) return response
       const points = Math.floor(length / POINT_COMPRESSED_BYTES)
       if (points > 0) limiter.owe(to.address(), points)
-      stats.answers++
+      stats.responses++
       stats.from += length
       for (const part of parts) stats.to += part.length
-      return new LargeAnswer(parts, { ...headers, 'content-encoding': coding })
+      return new LargeResponse(parts, { ...headers, 'content-encoding': coding })
     } catch (error) {
       onBug(error)
-      return answer
+      return response
     } finally {
       bytes -= length
     }
   }
 
   return {
-    encode(answer, to) {
-      if (compressFromBytes === 0 || answer.status !== 200) return undefined
-      const length = lengthOf(answer)
+    encode(response, to) {
+      if (compressFromBytes === 0 || response.status !== 200) return undefined
+      const length = lengthOf(response)
       if (length < compressFromBytes) return undefined
       const coding = codingOf(to.request.headers['accept-encoding'])
       if (coding === undefined) return undefined
@@ -123,22 +132,22 @@ export function createEncoding(
         stats.refused++
         return undefined
       }
-      return encoded(answer, { coding, length, to })
+      return encoded(response, { coding, length, to })
     },
     stats,
   }
 }
 
-/** undefined: nobody waits for it any more. */
+/** Compresses a response. undefined: the client has disconnected. */
 async function compress(
-  answer: Answer,
+  reply: RpcResponse,
   stream: Transform,
   response: Receiver['response'],
 ): Promise<readonly Uint8Array[] | undefined> {
   const parts: Uint8Array[] = []
   let isLeft = false
   function* pieces(): Generator<Uint8Array, void> {
-    for (const piece of bytesOf(answer.parts ?? [answer.text ?? ''])) {
+    for (const piece of bytesOf(reply.parts ?? [reply.text ?? ''])) {
       isLeft = response.destroyed
       if (isLeft) return
       yield piece
@@ -150,7 +159,7 @@ async function compress(
   return isLeft ? undefined : parts
 }
 
-/** A turn of the event loop each: no piece takes long to be copied. */
+/** Yields pieces of bytes, one per turn of the event loop, so that no copy takes long. */
 function* bytesOf(parts: readonly Part[]): Generator<Uint8Array, void> {
   for (const part of parts)
     if (typeof part !== 'string') yield part
@@ -159,13 +168,15 @@ function* bytesOf(parts: readonly Part[]): Generator<Uint8Array, void> {
         yield Buffer.from(part.slice(from, from + LARGE), 'utf8')
 }
 
-/** The text of what has parts is made when it is looked at. */
-const lengthOf = (answer: Answer): number =>
-  answer.parts === undefined
-    ? (answer.text?.length ?? 0)
-    : answer.parts.reduce((sum, { length }) => sum + length, 0)
+/**
+ * Returns the length of a response without joining its parts, because `text` joins them on access.
+ */
+const lengthOf = (response: RpcResponse): number =>
+  response.parts === undefined
+    ? (response.text?.length ?? 0)
+    : response.parts.reduce((sum, { length }) => sum + length, 0)
 
-/** What the client likes best of ours; undefined: it takes none of them. */
+/** Returns the coding that the client prefers. undefined: the client accepts none of them. */
 function codingOf(accepted: string | undefined): string | undefined {
   if (accepted === undefined) return undefined
   const weights = new Map<string, number>()
@@ -175,15 +186,15 @@ function codingOf(accepted: string | undefined): string | undefined {
     weights.set(name!, weight === undefined ? 1 : Number(weight) || 0)
   }
   let best: string | undefined
-  let most = 0
+  let max = 0
   for (const name of CODINGS.keys()) {
     const weight = weights.get(name) ?? weights.get('*') ?? 0
-    if (weight > most) [best, most] = [name, weight]
+    if (weight > max) [best, max] = [name, weight]
   }
   return best
 }
 
-/** The answer depends on what was asked for, beside what it depended on before. */
+/** Adds Accept-Encoding to the Vary header. */
 function varyOf({ vary }: OutgoingHttpHeaders): string {
   return vary === undefined ? 'Accept-Encoding' : `${String(vary)}, Accept-Encoding`
 }

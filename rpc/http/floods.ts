@@ -1,29 +1,32 @@
-/** What one connection may send at once: requests in a row, and pieces of their bodies. */
+/** Limits on bursts of one connection: pipelined requests and pieces of their bodies. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { createFifo, type Fifo } from '../seam/fifo.ts'
-import type { Limits } from '../seam/limits.ts'
+import { createFifo, type Fifo } from '../core/fifo.ts'
+import type { Limits } from '../core/limits.ts'
 import { PIECE_BYTES } from './body.ts'
 import { Incoming } from './incoming.ts'
 
-/** 'later': after others that came in the same turn of the event loop; 'ended': it was one too many. */
+/**
+ * 'later': after other requests of the same turn of the event loop; 'ended': the connection was
+ * closed for a flood.
+ */
 export type Order = 'now' | 'later' | 'ended'
 export type FloodLimits = Pick<
   Limits,
   'requestsPerSocket' | 'requestsInFlight' | 'requestsPerTurn' | 'bodyPieces'
 >
 
-/** A request, until the socket has all of its answer. */
-type Answering = { readonly writableFinished: boolean }
-/** One that was read before Node, and whose it is. */
-type Plain = Answering & { readonly address: string }
+/** A request whose response is not fully written to the socket. */
+type OpenResponse = { readonly writableFinished: boolean }
+/** A request of the fast path, with its client's address. */
+type Plain = OpenResponse & { readonly address: string }
 
 type Sent = {
   readonly socket: Socket
   requests: number
-  unanswered: number
-  newest: Answering | undefined
-  /** The turn of the event loop that those below are of. */
+  openRequests: number
+  newest: OpenResponse | undefined
+  /** Turn of the event loop that the counts below belong to. */
   turn: number
   requestsInTurn: number
   piecesInTurn: number
@@ -31,31 +34,39 @@ type Sent = {
   headersInTurn: number
 }
 
-/** As many as requests have that mean it: a hundred of them with hundreds each take longer to parse than one client may hold the front. */
+/**
+ * Headers per request that honest clients need at most. A hundred requests with hundreds of headers
+ * each block the front for too long.
+ */
 const HEADERS = 64
-/** Of one request Node reads 2,000 at most, and they are no flood. */
-const LEAST_HEADERS = 2_000
+/** Headers of one turn that are never a flood. Node reads at most 2,000 headers of a request. */
+const MIN_HEADERS = 2_000
 
-/** Where a socket has it. */
+/** Property of a socket with its counts. */
 const SENT = Symbol('sent')
 type Known = Socket & { [SENT]?: Sent }
 
 export interface Floods {
-  /** Of a request that Node has read; 'ended': by `end`. */
+  /** Orders a request that Node has read. 'ended': the connection was closed by `end`. */
   orderOf(request: IncomingMessage, response: ServerResponse): Order
-  /** Of one that was read before Node, with so many headers; false: it was one too many. Asked while `hasTurn`, or in a turn of its own. */
+  /**
+   * Counts a request of the fast path. The caller calls it while `hasTurn` is true, or in a
+   * separate turn.
+   * @param headers number of its headers
+   * @returns false if the connection was closed for a flood
+   */
   admit(socket: Socket, plain: Plain, headers: number): boolean
-  /** Whether a request of this connection may be taken at once, before others that came in the same turn of the event loop. */
+  /** Tells whether a request of this connection may run now, before others of the same turn. */
   hasTurn(socket: Socket): boolean
-  /** Whether the next request is the last one that its connection may have. */
+  /** Tells whether the next request is the last one that the connection may send. */
   isNextLast(socket: Socket): boolean
 }
 
 /**
- * Looks at each request when its headers are here. A flood ends the connection by `end`: more unanswered requests than may be, or more
- * pieces in one turn of the event loop than two bodies of the same bytes may have, or headers than all the requests may have that it may
- * wait for.
- * The last request that a connection may have closes it: Node's own count keeps it open and refuses what follows.
+ * Checks each request once its headers are read. `end` closes a connection with too many unanswered
+ * requests, headers, or pieces of bodies. A turn may have twice the pieces of a body of the same
+ * size. The last allowed request closes the connection with its response, because Node's own limit
+ * would refuse further requests instead.
  */
 export function watchFloods(
   limits: FloodLimits,
@@ -63,19 +74,19 @@ export function watchFloods(
 ): Floods {
   const perTurn = Math.max(1, limits.requestsPerTurn)
   const piecesPerTurn = 2 * limits.bodyPieces
-  const headersPerTurn = Math.max(LEAST_HEADERS, HEADERS * limits.requestsInFlight)
-  const look = createLook()
+  const headersPerTurn = Math.max(MIN_HEADERS, HEADERS * limits.requestsInFlight)
+  const check = createFloodCheck()
 
-  /** False: it is one too many. */
-  function count(sent: Sent, newest: Answering, headers: number): boolean {
+  /** Counts a request. False: a limit is exceeded. */
+  function count(sent: Sent, newest: OpenResponse, headers: number): boolean {
     sent.requests++
-    // Answers go out in order: with the newest, all are out.
-    sent.unanswered = (sent.newest?.writableFinished ?? true) ? 1 : sent.unanswered + 1
+    // Responses are sent in order, so all are finished when the newest is.
+    sent.openRequests = (sent.newest?.writableFinished ?? true) ? 1 : sent.openRequests + 1
     sent.newest = newest
-    look(sent)
+    check(sent)
     sent.headersInTurn += headers
     sent.requestsInTurn++
-    return sent.unanswered <= limits.requestsInFlight && sent.headersInTurn <= headersPerTurn
+    return sent.openRequests <= limits.requestsInFlight && sent.headersInTurn <= headersPerTurn
   }
 
   return {
@@ -90,14 +101,14 @@ export function watchFloods(
       if (request instanceof Incoming && request.headers['transfer-encoding'] !== undefined)
         request.countPiece = (bytes) => {
           if (sent.socket.destroyed) return false
-          look(sent)
+          check(sent)
           sent.bytesInTurn += bytes
-          // One turn may read megabytes of who sends fast.
+          // A fast sender may send megabytes in one turn, so each kilobyte allows another piece.
           if (++sent.piecesInTurn <= piecesPerTurn + sent.bytesInTurn / PIECE_BYTES) return true
           end(request.socket, request)
           return false
         }
-      const isEarly = sent.requestsInTurn <= perTurn && sent.unanswered <= perTurn
+      const isEarly = sent.requestsInTurn <= perTurn && sent.openRequests <= perTurn
       return isEarly ? 'now' : 'later'
     },
     admit(socket, plain, headers) {
@@ -107,16 +118,16 @@ export function watchFloods(
     },
     hasTurn(socket) {
       const sent = entryOf(socket)
-      look(sent)
-      const isAnswered = sent.newest?.writableFinished ?? true
-      return sent.requestsInTurn < perTurn && (isAnswered || sent.unanswered < perTurn)
+      check(sent)
+      const hasResponse = sent.newest?.writableFinished ?? true
+      return sent.requestsInTurn < perTurn && (hasResponse || sent.openRequests < perTurn)
     },
     isNextLast: (socket) => entryOf(socket).requests + 1 >= limits.requestsPerSocket,
   }
 }
 
-/** Begins the counts anew of whom it is shown for the first time in this turn of the event loop. */
-function createLook(): (sent: Sent) => void {
+/** Resets the counts of a connection at its first use in a turn of the event loop. */
+function createFloodCheck(): (sent: Sent) => void {
   let turn = 0
   let isCounted = false
   const next = () => {
@@ -140,19 +151,26 @@ function createLook(): (sent: Sent) => void {
 function entryOf(socket: Known): Sent {
   if (socket[SENT] !== undefined) return socket[SENT]
   const made: Sent = {
-    ...{ socket, newest: undefined, requests: 0, unanswered: 0 },
-    ...{ turn: -1, requestsInTurn: 0, piecesInTurn: 0, bytesInTurn: 0, headersInTurn: 0 },
+    socket,
+    newest: undefined,
+    requests: 0,
+    openRequests: 0,
+    turn: -1,
+    requestsInTurn: 0,
+    piecesInTurn: 0,
+    bytesInTurn: 0,
+    headersInTurn: 0,
   }
   socket[SENT] = made
   return made
 }
 
 /**
- * Runs what it is given, so many in a turn of the event loop: each address in its turn, and what is of one in order. Bounded by what its
- * callers may have waiting.
+ * Runs actions, at most `perTurn` in a turn of the event loop. Addresses take turns, and the
+ * actions of one address run in order. The callers bound the number of waiting actions.
  */
 export function createTurns(perTurn: number): (key: string, action: () => void) => void {
-  /** Those with something waiting, whose turn is next first. */
+  /** Waiting actions by address; the next turn is first. */
   const waiting = new Map<string, Fifo<() => void>>()
   let isScheduled = false
   function turn(): void {

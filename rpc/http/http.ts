@@ -1,30 +1,30 @@
 /**
- * JSON-RPC over HTTP. A usual request is answered straight on Node's own objects; one with anything unusual about it takes the router's
- * way, which costs 5 µs more and knows what to say to it.
+ * JSON-RPC over Node's HTTP. This file checks a request before Fastify routes it, and sends the
+ * response after the route has read the body. Plain requests use the fast path instead (`line.ts`).
  */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Endpoint } from '../../engine/chain/types.ts'
+import type { ApiKeys } from '../core/api-keys.ts'
+import type { Client } from '../core/client.ts'
+import { type Refusal, RpcError, rateLimited, unavailable } from '../core/errors.ts'
+import type { Part, Responder, RpcResponse } from '../core/exchange.ts'
 import { errorText } from '../json/envelope.ts'
+import { clientAddress, limiterKey, type TrustedProxies } from '../limiter/address.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { clientAddress, limiterKey, type TrustedProxies } from '../seam/address.ts'
-import type { ApiKeys } from '../seam/api-keys.ts'
-import type { Client } from '../seam/client.ts'
-import { RpcError, rateLimited } from '../seam/errors.ts'
-import type { Answer, Answerer, Part } from '../seam/exchange.ts'
 import { createClosing } from '../sockets/closing.ts'
-import { type Bodies, type Body, BodyRefusal } from './body.ts'
+import type { Bodies, Body, BodyRefusal } from './body.ts'
 import { readKey } from './callers.ts'
 import type { Encoding } from './encoding.ts'
 import type { createTurns, Floods } from './floods.ts'
-import type { Held } from './held.ts'
-import { hasTwoHosts } from './hosts.ts'
-import { hasUnknownKey, Incoming, isExpectationKnown } from './incoming.ts'
+import { Incoming, isJsonType, JSON_TYPES } from './incoming.ts'
 import { createUnreadEnding, endAtOnce, endBeforeRequest } from './linger.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
+import type { ServerState } from './server-state.ts'
 import type { Sockets } from './sockets.ts'
-import type { ServerState } from './state.ts'
+import type { Throttle } from './throttle.ts'
 import type { Unsent } from './unsent.ts'
 
 export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
@@ -32,21 +32,16 @@ export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
   ['/flashblocks', 'flashblocks'],
 ])
 
-export const pathOf = (url: string | undefined): string => (url ?? '').split('?', 1)[0]!
+export function pathOf(url = ''): string {
+  const query = url.indexOf('?')
+  return query < 0 ? url : url.slice(0, query)
+}
 
 export type HttpCallOptions = {
-  readonly bodyBytes: number
   readonly trustedProxies: TrustedProxies
-  readonly answer: Answerer
-  readonly bodies: Bodies
-  readonly limiter: Pick<Limiter, 'held'>
-  readonly held: Held
-  /** The answer could not be sent, which no client can cause. */
+  readonly respond: Responder
+  /** Reports a response that could not be sent, which no client can cause. */
   readonly onBug: (error: unknown) => void
-  readonly isHostAllowed: (host: string | undefined) => boolean
-  /** Headers of an answer that no browser's origin decides; undefined: every origin is looked at. */
-  readonly headersWithoutOrigin: OutgoingHttpHeaders
-  readonly isAnyOrigin: boolean
   readonly state: ServerState
   readonly unsent: Unsent
   readonly outgoing: Outgoing
@@ -54,78 +49,62 @@ export type HttpCallOptions = {
 }
 
 export interface HttpCalls {
-  /** False: not taken, it is the router's. */
-  take(request: IncomingMessage, response: ServerResponse): boolean
-  /** A body that the router has read; `headers` are the router's. */
-  answer(body: Body, exchange: HttpExchange): void
-  /** Answers a request whose body is not read, or not any further, and closes the connection. */
+  respond(body: Body, exchange: HttpExchange): void
+  /** Answers a request whose body is not read to its end, and closes the connection. */
   refuse(refusal: BodyRefusal, exchange: Omit<HttpExchange, 'endpoint'>): void
 }
 export type HttpExchange = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly endpoint: Endpoint
+  /** Headers set by hooks of the route (CORS). */
   readonly headers: OutgoingHttpHeaders
 }
 
 export function createHttpCalls(options: HttpCallOptions): HttpCalls {
-  const { state, trustedProxies, headersWithoutOrigin } = options
   const end = createEnding(options)
   const endUnread = createUnreadEnding(createClosing())
-  const refuse: HttpCalls['refuse'] = (refusal, exchange) =>
-    refuseBody(refusal, exchange, endUnread)
-
-  function answer({ text, address, paid }: Body, exchange: HttpExchange): void {
-    state.begun()
-    const answered = options.answer(text, new HttpClient(address, exchange), paid)
-    if (answered instanceof Promise) void answered.then((one) => end(one, exchange))
-    else end(answered, exchange)
-  }
-
   return {
-    answer,
-    refuse,
-    take(request, response) {
-      const endpoint = ENDPOINTS.get(request.url ?? '')
-      if (endpoint === undefined || state.paused !== undefined || !isUsual(request, options))
-        return false
-      const exchange = { request, response, endpoint, headers: headersWithoutOrigin }
-      const address = addressOf(request, trustedProxies)
-      const held = options.limiter.held(address)
-      if (held !== undefined) {
-        options.held.hold(held, exchange)
-        return true
+    respond({ text, address, prepaid }, exchange) {
+      const { state, onBug } = options
+      state.started()
+      try {
+        const response = options.respond(text, new HttpClient(address, exchange), prepaid)
+        if (response instanceof Promise) void response.then((one) => end(one, exchange))
+        else end(response, exchange)
+      } catch (error) {
+        // Fastify sends nothing once a handler has taken over its reply.
+        onBug(error)
+        exchange.response.destroy()
+        state.ended()
       }
-      options.bodies.read(request, address, (error, body) => {
-        if (body !== undefined) answer(body, exchange)
-        else if (error instanceof BodyRefusal) refuse(error, exchange)
-        // A body that did not come whole has nobody left to be answered.
-      })
-      return true
     },
+    refuse: (refusal, exchange) => refuseBody(refusal, exchange, endUnread),
   }
 }
 
 type Handle = (request: IncomingMessage, response: ServerResponse) => void
-/** What happens to a request whose headers are here: its place, its order, and whether it needs the router. */
-export function createBeginning(options: {
-  readonly calls: HttpCalls
-  readonly sockets: Pick<Sockets, 'begin'>
+/**
+ * Applies the limits of sockets and floods once a request's headers are read, before Fastify routes
+ * it.
+ */
+export function createRequestStart(options: {
+  readonly sockets: Pick<Sockets, 'start'>
   readonly floods: Pick<Floods, 'orderOf'>
   readonly later: ReturnType<typeof createTurns>
   readonly trustedProxies: TrustedProxies
   readonly apiKeys?: ApiKeys | undefined
   readonly route: Handle
 }): Handle {
-  const { calls, sockets, floods, later, trustedProxies, apiKeys, route } = options
+  const { sockets, floods, later, trustedProxies, apiKeys, route } = options
   const handle: Handle = (request, response) => {
-    if (!response.destroyed && !calls.take(request, response)) route(request, response)
+    if (!response.destroyed) route(request, response)
   }
   return (request, response) => {
-    // What else came with the request that ended it.
+    // A request may be read after an earlier one in the same chunk has closed the connection.
     if (request.socket.destroyed) return
     if (apiKeys !== undefined) readKey(request as Incoming, apiKeys)
-    sockets.begin(request, response)
+    sockets.start(request, response)
     const order = floods.orderOf(request, response)
     if (order === 'now') handle(request, response)
     else if (order === 'later')
@@ -133,26 +112,100 @@ export function createBeginning(options: {
   }
 }
 
-/** Sends answers: what is large in parts, in turns with others. */
-function createEnding(options: HttpCallOptions): (answer: Answer, exchange: HttpExchange) => void {
+type EndpointOptions = {
+  readonly limiter: Pick<Limiter, 'throttled'>
+  readonly trustedProxies: TrustedProxies
+  readonly bodies: Bodies
+  readonly throttle: Throttle
+  readonly calls: HttpCalls
+  readonly state: ServerState
+}
+
+/**
+ * Adds the JSON-RPC routes. A hook delays clients that were refused too often. The parser reads and
+ * charges the body, and the handler responds.
+ */
+export function addEndpoints(server: FastifyInstance, options: EndpointOptions): void {
+  const { limiter, trustedProxies, bodies, throttle, calls, state } = options
+  // Fastify's own JSON parser is removed. It would read a body without a charge, and parse it
+  // before rpc/json/scan.ts checks its depth.
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser([...JSON_TYPES], (_request, payload, done) =>
+    bodies.read(payload, addressOf(payload, trustedProxies), done),
+  )
+  // A hook of a route runs after the server's hooks, so the response has the CORS headers.
+  const onRequest: onRequestHookHandler = (request, reply, done) => {
+    const refusal = limiter.throttled(addressOf(request.raw, trustedProxies))
+    if (refusal !== undefined && isCall(request)) refuseLater(refusal, reply, throttle)
+    else done()
+  }
+  for (const [path, endpoint] of ENDPOINTS)
+    server.post<{ Body: Body | undefined }>(path, { onRequest }, ({ body, raw }, reply) => {
+      if (state.paused !== undefined) {
+        sendPaused(state.paused, reply)
+        return
+      }
+      // No parser runs for a request without content type and body.
+      if (body === undefined) {
+        refuse(reply, 415, UNSUPPORTED_TYPE)
+        return
+      }
+      reply.hijack()
+      const headers = reply.getHeaders() as OutgoingHttpHeaders
+      calls.respond(body, { request: raw, response: reply.raw, endpoint, headers })
+    })
+}
+
+/** Tells whether a request's body is read and charged as JSON-RPC. */
+export const isCall = ({ method, url, headers }: FastifyRequest): boolean =>
+  method === 'POST' && ENDPOINTS.has(pathOf(url)) && isJsonType(headers['content-type'])
+
+/** Answers a client that was refused too often, later and without reading its request. */
+export function refuseLater(refusal: Refusal, reply: FastifyReply, throttle: Throttle): void {
+  reply.hijack()
+  const headers = reply.getHeaders() as OutgoingHttpHeaders
+  throttle.delay(refusal, { request: reply.request.raw, response: reply.raw, headers })
+}
+
+function sendPaused(reason: 'starting' | 'draining', reply: FastifyReply): FastifyReply {
+  const message = reason === 'starting' ? 'the node is starting' : 'the node is stopping'
+  return reply
+    .code(503)
+    .header('retry-after', '1')
+    .header('connection', 'close')
+    .send({ jsonrpc: '2.0', id: null, error: unavailable(message, reason).toObject() })
+}
+
+export const UNSUPPORTED_TYPE = 'invalid content type, only application/json is supported'
+
+export function refuse(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).type('text/plain; charset=utf-8').send(`${text}\n`)
+}
+
+/**
+ * Creates the function that sends responses. Large ones are sent in parts, in turns with others.
+ */
+function createEnding(
+  options: HttpCallOptions,
+): (response: RpcResponse, exchange: HttpExchange) => void {
   const { state, onBug } = options
 
-  function end(answer: Answer, exchange: HttpExchange): void {
+  function end(response: RpcResponse, exchange: HttpExchange): void {
     const address = () => addressOf(exchange.request, options.trustedProxies)
-    const encoded = options.encoding.encode(answer, { ...exchange, address })
-    if (encoded === undefined) endAsItIs(answer, exchange)
+    const encoded = options.encoding.encode(response, { ...exchange, address })
+    if (encoded === undefined) endAsItIs(response, exchange)
     else void encoded.then((one) => endAsItIs(one, exchange))
   }
 
-  function endAsItIs(answer: Answer, { response, headers }: HttpExchange): void {
-    if (answer.parts !== undefined) {
-      endLarge(answer, answer.parts, { response, headers })
+  function endAsItIs(reply: RpcResponse, { response, headers }: HttpExchange): void {
+    if (reply.parts !== undefined) {
+      endLarge(reply, reply.parts, { response, headers })
       return
     }
     try {
-      write(response, answer, headers)
-      // What the system has not taken at once is kept until its client reads.
-      if (!isTaken(response)) watch(response, answer.text?.length ?? 0)
+      write(response, reply, headers)
+      // Bytes that the system did not take at once are counted until the client reads them.
+      if (!isTaken(response)) watch(response, reply.text?.length ?? 0)
     } catch (error) {
       onBug(error)
       response.destroy()
@@ -161,7 +214,7 @@ function createEnding(options: HttpCallOptions): (answer: Answer, exchange: Http
   }
 
   function endLarge(
-    { status, headers }: Answer,
+    { status, headers }: RpcResponse,
     parts: readonly Part[],
     exchange: Pick<HttpExchange, 'response' | 'headers'>,
   ): void {
@@ -197,58 +250,43 @@ function createEnding(options: HttpCallOptions): (answer: Answer, exchange: Http
   return end
 }
 
-/** All of an answer is with the system, or never will be. It is known before 'finish' tells of it; one behind others has no socket yet. */
+/**
+ * Tells whether the system has taken the whole response, or never will. This is true before
+ * 'finish' is emitted. A response behind others has no socket yet.
+ */
 function isTaken({ destroyed, writableFinished, writableEnded, socket }: ServerResponse): boolean {
   return destroyed || writableFinished || (writableEnded && socket?.writableLength === 0)
 }
 
-/** Nothing about it needs the router. */
-function isUsual(
-  request: IncomingMessage,
-  { bodyBytes, isAnyOrigin, isHostAllowed }: HttpCallOptions,
-): boolean {
-  const { method, headers, rawHeaders } = request
-  return (
-    method === 'POST' &&
-    headers['content-type'] === 'application/json' &&
-    headers['content-encoding'] === undefined &&
-    Number(headers['content-length']) <= bodyBytes &&
-    (isAnyOrigin || headers.origin === undefined) &&
-    isHostAllowed(headers.host) &&
-    !hasTwoHosts(rawHeaders) &&
-    isExpectationKnown(headers) &&
-    !hasUnknownKey(request)
-  )
-}
-
-/** @param endUnread for one whose rest is not read */
+/** @param endUnread ends a request whose rest is not read */
 function refuseBody(
-  { statusCode, says, rest }: BodyRefusal,
+  { statusCode, refusedWith, linger }: BodyRefusal,
   { request, response, headers }: Omit<HttpExchange, 'endpoint'>,
   endUnread: ReturnType<typeof createUnreadEnding>,
 ): void {
   if (response.destroyed) return
-  const isRate = !(says instanceof RpcError)
-  const error = isRate ? rateLimited(says) : says
+  const isRate = !(refusedWith instanceof RpcError)
+  const error = isRate ? rateLimited(refusedWith) : refusedWith
   const text = errorText('null', error.toObject())
   response.writeHead(statusCode, {
     ...headers,
-    ...(isRate ? headersOfRefusal(says) : {}),
+    ...(isRate ? headersOfRefusal(refusedWith) : {}),
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
     connection: 'close',
   })
-  if (rest === 'unread') endUnread(request, response, text)
-  else if (rest.bytes === 0) endAtOnce(request, response, text)
+  if (linger === 'unread') endUnread(request, response, text)
+  else if (linger.bytes === 0) endAtOnce(request, response, text)
   else {
     response.write(text)
-    endBeforeRequest(request, response, rest)
+    endBeforeRequest(request, response, linger)
   }
 }
 
 /**
- * The AbortController costs a microsecond: made only when somebody asks for the signal. A class, because an object literal with a getter
- * gets a hidden class of its own each time: 10 µs of garbage collection a request (2026-11).
+ * Client of an HTTP request. The AbortController costs a microsecond, so it is created on demand. A
+ * class is used, because an object literal with a getter has a new hidden class each time. That
+ * costs 10 µs of garbage collection per request (2026-11).
  */
 class HttpClient implements Client {
   readonly address: string
@@ -261,9 +299,9 @@ class HttpClient implements Client {
   constructor(address: string, { request, response, endpoint }: HttpExchange) {
     this.address = address
     this.endpoint = endpoint
-    const asked = request.headers['x-min-flashblock']
-    // Node joins a header that was sent twice.
-    this.minFlashblock = Array.isArray(asked) ? asked.join() : asked
+    const requested = request.headers['x-min-flashblock']
+    // Node joins repeated headers.
+    this.minFlashblock = Array.isArray(requested) ? requested.join() : requested
     this.#response = response
   }
 
@@ -284,7 +322,7 @@ class HttpClient implements Client {
 
 function write(
   response: ServerResponse,
-  { text, status, headers }: Answer,
+  { text, status, headers }: RpcResponse,
   own: OutgoingHttpHeaders,
 ): void {
   if (response.destroyed) return
@@ -300,7 +338,7 @@ function write(
     ...own,
     ...headers,
   })
-  // Plain ASCII, which nearly every answer is, is written without being encoded.
+  // Almost all responses are ASCII, which needs no encoding.
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
@@ -311,13 +349,16 @@ function takerOf(response: ServerResponse): Taker {
     },
     write: (part) =>
       typeof part === 'string' ? response.write(asciiOf(part), 'latin1') : response.write(part),
-    onceRoom: (go) => void response.once('drain', go),
+    onceDrained: (go) => void response.once('drain', go),
     end: () => void response.end(),
     destroy: () => void response.destroy(),
   }
 }
 
-/** Not ended with it: `onEnd` when all is with the system. */
+/**
+ * Writes a response to a socket that stays open.
+ * @param onEnd called when the system has taken all parts
+ */
 export function takerOfSocket(socket: Socket, onEnd: () => void): Taker {
   return {
     get isGone() {
@@ -325,19 +366,19 @@ export function takerOfSocket(socket: Socket, onEnd: () => void): Taker {
     },
     write: (part) =>
       typeof part === 'string' ? socket.write(asciiOf(part), 'latin1') : socket.write(part),
-    onceRoom: (go) => void socket.once('drain', go),
+    onceDrained: (go) => void socket.once('drain', go),
     end: () => void socket.write('', onEnd),
     destroy: () => void socket.destroy(),
   }
 }
 
-/** Its length was announced in characters. */
+/** Checks that a text is ASCII, because its announced length is in characters. */
 function asciiOf(text: string): string {
   if (Buffer.byteLength(text) !== text.length) throw new Error('an answer is not plain ASCII')
   return text
 }
 
-/** Who is asked for: the name of its key, or its address. */
+/** Returns the pseudo-address of the request's API key, or the client's address. */
 export function addressOf(request: IncomingMessage, trusted: TrustedProxies): string {
   if (request instanceof Incoming && request.caller !== undefined) return request.caller
   const forwarded = request.headers['x-forwarded-for']

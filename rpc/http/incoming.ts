@@ -1,74 +1,82 @@
-/**
- * A request whose body goes straight from Node's parser to whoever reads it. By the way of streams each piece costs twice as much, of a
- * body in chunks of one byte 40 ms for each 64 kB that are read at once; so 20 (2026-11).
- */
+/** A request whose body goes directly from Node's parser to its reader. */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { type Deadlines, longestMs } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
+import type { Limits } from '../core/limits.ts'
+import { type Deadlines, longestMs } from '../core/queue-class.ts'
+import { PushedRequest, removeParser } from '../wire/internals.ts'
 
-// An import would also load what `node:http` exports of undici: 40 ms of every start (2026-11).
-const { createServer, IncomingMessage: Message } = process.getBuiltinModule('node:http')
+// An import would also load the parts of undici that `node:http` exports: 40 ms of every start
+// (2026-11).
+const { createServer } = process.getBuiltinModule('node:http')
 
-/** null: that was all. */
+/** null: the body has ended. */
 export type TakePiece = (piece: Buffer | null) => void
 
-export class Incoming extends Message {
+export class Incoming extends PushedRequest {
   /** undefined: the body waits in the stream. */
   taker: TakePiece | undefined = undefined
-  /** The whole request is here. */
+  /** Called when the whole request has arrived. */
   onArrived: ((request: Incoming) => void) | undefined = undefined
 
-  /** From its API key (callers.ts). */
+  /** Pseudo-address of the API key's owner (callers.ts). */
   caller: string | undefined = undefined
   hasUnknownKey = false
 
-  /** Told of each piece and its bytes; false: it is one too many, and the connection is ending. */
+  /**
+   * Called with the bytes of each piece. False: too many pieces, and the connection is being
+   * closed.
+   */
   countPiece: ((bytes: number) => boolean) | undefined = undefined
 
-  override push(piece: Buffer | null): boolean {
+  override takePiece(piece: Buffer | null): boolean {
     if (piece === null) this.onArrived?.(this)
     else if (this.countPiece?.(piece.length) === false) return false
-    if (this.taker === undefined) return super.push(piece)
+    if (this.taker === undefined) return this.pushToStream(piece)
     this.taker(piece)
     return true
   }
 }
 
-/** Between two looks for headers and bodies that are late. */
+/** Milliseconds between checks for late headers and bodies. */
 const CHECK_MS = 500
 
-/** Node's server of such requests, with its own bounds set. */
+/** Creates Node's server of such requests, with its own limits set. */
 export function openHttp(
   limits: Deadlines & Pick<Limits, 'headersMs' | 'requestMs' | 'keepAliveMs'>,
 ): ReturnType<typeof createServer> {
   const http = createServer({
     IncomingMessage: Incoming,
-    // Node takes the shorter one for the headers' and the longer one for the whole request's, whichever is which.
+    // Node uses the shorter timeout for the headers and the longer one for the whole request.
     headersTimeout: Math.min(limits.headersMs, limits.requestMs),
     connectionsCheckingInterval: CHECK_MS,
   })
   http.requestTimeout = limits.requestMs
   http.keepAliveTimeout = limits.keepAliveMs
-  // Longer than any answer takes: what is silent for so long does not read its answer.
+  // Longer than any response takes, so a connection that is silent for this time does not read its
+  // response.
   http.setTimeout(limits.requestMs + longestMs(limits))
   return http
 }
 
-/** Media types of JSON-RPC over HTTP, as go-ethereum takes them. */
+/** Media types of JSON-RPC over HTTP, as go-ethereum accepts them. */
 export const JSON_TYPES: readonly string[] = [
   'application/json',
   'application/json-rpc',
   'application/jsonrequest',
 ]
-/** @param contentType whole header, whose letters and parameters do not matter */
+/**
+ * Tells whether a content type is JSON.
+ * @param contentType whole header; its case and parameters are ignored
+ */
 export const isJsonType = (contentType = ''): boolean =>
   JSON_TYPES.includes(contentType.split(';', 1)[0]!.trim().toLowerCase())
 
 export const hasUnknownKey = (request: IncomingMessage): boolean =>
   request instanceof Incoming && request.hasUnknownKey
 
-/** From now on to this taker; what came before it was there waits in the stream and is taken from that. */
+/**
+ * Sends the body to `take`. Bytes that arrived earlier wait in the stream and are read from there.
+ */
 export function takeBody(request: IncomingMessage, take: TakePiece): void {
   if (request instanceof Incoming && request.readableLength === 0 && !request.complete) {
     request.taker = take
@@ -78,25 +86,22 @@ export function takeBody(request: IncomingMessage, take: TakePiece): void {
   request.once('end', () => take(null))
 }
 
-/** What is still coming goes to nobody. */
+/** Discards the rest of a body. */
 export function dropBody(request: IncomingMessage, take: TakePiece): void {
   request.off('data', take)
   if (request instanceof Incoming && request.taker === take) request.taker = () => {}
 }
 
-/**
- * For a connection that ends: what was read of it already goes by unseen. 64 kB may be 10,000 pieces, 10 ms of the parser (2026-11), and
- * whoever destroys or pauses the socket stops the next read only. This is what Node does when a socket has closed, a turn of the loop too
- * late (`freeParser`, lib/_http_common.js).
- */
+/** Stops reading and parsing a connection that is about to end. */
 export function stopParsing(socket: Socket): void {
-  const { parser } = socket as Socket & { readonly parser?: { remove?(): void } | null }
   socket.pause()
-  parser?.remove?.()
+  removeParser(socket)
 }
 
-/** 100-continue, which Node answers to, or none (RFC 9110 10.1.1). */
+/**
+ * Tells whether the Expect header is absent or 100-continue, which Node answers (RFC 9110 10.1.1).
+ */
 export const isExpectationKnown = ({ expect }: IncomingMessage['headers']): boolean =>
   expect === undefined || CONTINUE.test(expect)
-/** As Node finds it. */
+/** Node's own pattern. */
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i

@@ -1,17 +1,19 @@
-/** What is being received: bytes of bodies and messages that are not complete yet, of each address and of all. */
+/** Memory of bodies and messages that are still incomplete, counted per address and in total. */
 
 export interface Intake {
   /**
-   * For one body or message, whose bytes count until it is released.
+   * Opens a reservation for one body or message.
    * @param key a `limiterKey`
-   * @param cut another needs its room: it has been released when this returns
+   * @param cut called when another client needs the memory; it must release the reservation
    */
-  open(key: string, cut: () => void): Held
-  /** Of all. */
+  open(key: string, cut: () => void): Reservation
+  /** Bytes of all clients. */
   readonly bytes: number
 }
-export interface Held {
-  /** Counts them, or none of them: false where its address or all together would hold more than they may. */
+export interface Reservation {
+  /**
+   * Reserves the bytes, or none of them. False: the address or the total would exceed its limit.
+   */
   take(bytes: number): boolean
   release(): void
 }
@@ -24,9 +26,13 @@ export type IntakeLimits = {
 type Account = { readonly key: string; bytes: number; readonly all: Set<Share> }
 type Share = { readonly cut: () => void; readonly account: Account; bytes: number }
 
-/** Where all is taken, who holds most makes room for who holds less, also after it has come: what is largest of theirs is cut. */
+/**
+ * Creates the intake. If the total is used up, the address with the most bytes loses its largest
+ * reservations. The new client must have fewer bytes than that address, the requested ones
+ * included.
+ */
 export function createIntake(limits: IntakeLimits): Intake {
-  /** An address is forgotten when nothing of it is being received. */
+  /** Addresses with bytes being received. */
   const accounts = new Map<string, Account>()
   let total = 0
 
@@ -47,7 +53,8 @@ export function createIntake(limits: IntakeLimits): Intake {
     if (account.bytes === 0) accounts.delete(account.key)
   }
   const newShare = (key: string, cut: () => void): Share => ({
-    ...{ cut, bytes: 0 },
+    cut,
+    bytes: 0,
     account: accounts.get(key) ?? { key, bytes: 0, all: new Set() },
   })
 
@@ -56,13 +63,13 @@ export function createIntake(limits: IntakeLimits): Intake {
       let share: Share | undefined
       return {
         take(bytes) {
-          // An address that was forgotten meanwhile has a new account.
+          // An address without bytes is removed, so it has a new account.
           if (share === undefined || share.bytes === 0) share = newShare(key, cut)
           const { account } = share
           if (account.bytes + bytes > limits.bodiesBytesPerClient) return false
           const over = total + bytes - limits.bodiesBytes
           if (over > 0) {
-            const cuts = roomFor(accounts, over, account.bytes + bytes)
+            const cuts = capacityFor(accounts, over, account.bytes + bytes)
             if (cuts === undefined) return false
             for (const one of cuts) one.cut()
           }
@@ -80,27 +87,30 @@ export function createIntake(limits: IntakeLimits): Intake {
   }
 }
 
-/** What to cut for so many bytes; undefined: there is not as much of those that hold more than `least`. */
-function roomFor(
+/**
+ * Returns the reservations to cut for `bytes`. undefined: the addresses with more than `min` bytes
+ * do not have enough.
+ */
+function capacityFor(
   accounts: ReadonlyMap<string, Account>,
   bytes: number,
-  least: number,
+  min: number,
 ): readonly Share[] | undefined {
   const cuts = new Set<Share>()
   const leftOf = new Map<Account, number>()
   for (let left = bytes; left > 0; ) {
-    let most: Account | undefined
-    let amount = least
+    let largest: Account | undefined
+    let amount = min
     for (const account of accounts.values()) {
       const own = leftOf.get(account) ?? account.bytes
       if (own <= amount) continue
-      most = account
+      largest = account
       amount = own
     }
-    if (most === undefined) return undefined
-    const share = largestOf(most, cuts)
+    if (largest === undefined) return undefined
+    const share = largestOf(largest, cuts)
     cuts.add(share)
-    leftOf.set(most, amount - share.bytes)
+    leftOf.set(largest, amount - share.bytes)
     left -= share.bytes
   }
   return [...cuts]

@@ -1,59 +1,62 @@
 /**
- * A connection whose plain requests are read by llhttp and answered with one write. It is Node's from the first bytes on that are not such
- * a request, with all that was read of them; what may be refused, held or closed is Node's as well. Its bounds are those of Node's way,
- * and count on there.
+ * A connection whose plain requests are read by llhttp and answered with one write. Node takes over
+ * the connection at the first bytes that are not a plain request. Requests that may be refused or
+ * delayed also go to Node. The limits are those of Node's path, and the counts continue there.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Part, Responder, RpcResponse } from '../core/exchange.ts'
+import { NOTHING_PREPAID } from '../core/prepaid.ts'
+import { clientAddress, limiterKey, type TrustedProxies } from '../limiter/address.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { clientAddress, limiterKey, type TrustedProxies } from '../seam/address.ts'
-import type { Answer, Answerer, Part } from '../seam/exchange.ts'
-import { UNPAID } from '../seam/paid.ts'
-import type { AnswerHeads } from '../wire/answer-head.ts'
-import { KeptRequest } from '../wire/kept-request.ts'
+import { BufferedRequest } from '../wire/buffered-request.ts'
 import { PlainExchange } from '../wire/plain-exchange.ts'
 import type { Outcome, RequestReader } from '../wire/request-reader.ts'
+import type { ResponseHeads } from '../wire/response-head.ts'
 import type { Encoding } from './encoding.ts'
 import type { createTurns, Floods } from './floods.ts'
 import { ENDPOINTS, takerOfSocket } from './http.ts'
 import type { Intake } from './intake.ts'
 import type { Outgoing } from './outgoing.ts'
+import type { ServerState } from './server-state.ts'
 import type { Sockets } from './sockets.ts'
-import type { ServerState } from './state.ts'
 import type { Unsent } from './unsent.ts'
 
-/** What all of them share. */
+/** Resources that all fast-path connections share. */
 export type Lines = {
   readonly trustedProxies: TrustedProxies
-  readonly answer: Answerer
-  readonly limiter: Pick<Limiter, 'held'>
+  readonly respond: Responder
+  readonly limiter: Pick<Limiter, 'throttled'>
   readonly isHostAllowed: (host: string | undefined) => boolean
   readonly isAnyOrigin: boolean
   readonly floods: Floods
   readonly later: ReturnType<typeof createTurns>
-  readonly sockets: Pick<Sockets, 'beginPlain' | 'endPlain' | 'handOver' | 'onBroken'>
+  readonly sockets: Pick<Sockets, 'startPlain' | 'endPlain' | 'yieldSocket' | 'onBroken'>
   readonly state: ServerState
   readonly unsent: Unsent
   readonly outgoing: Outgoing
   readonly encoding: Encoding
-  /** Headers of an answer that no browser's origin decides. */
+  /** Response headers that do not depend on a browser's origin. */
   readonly headersWithoutOrigin: OutgoingHttpHeaders
   readonly intake: Intake
-  /** The answer could not be sent, which no client can cause. */
+  /** Reports a response that could not be sent, which no client can cause. */
   readonly onBug: (error: unknown) => void
   /** Monotonic milliseconds. */
   readonly now: () => number
   readonly reader: RequestReader
-  readonly heads: AnswerHeads
-  /** Those that are open. */
+  readonly heads: ResponseHeads
+  /** Open connections of the fast path. */
   readonly all: Set<Line>
-  /** Bytes of a body that is read here: its only point is paid when it is answered. */
-  readonly mostBytes: number
-  /** How often it was looked for what is late. */
-  looks: number
+  /** Maximum bytes of a body in the fast path: one point, which is paid with the request. */
+  readonly maxBytes: number
+  /** Number of checks for late connections so far. */
+  checks: number
 }
 
-/** Why a connection is not read: its peer does not take answers; others have their turn; it will be Node's. */
+/**
+ * Reasons why a connection is not read. CLOGGED: its client does not read responses. DEFERRED:
+ * other connections have their turn. LEAVING: Node will take over.
+ */
 const CLOGGED = 1
 const DEFERRED = 2
 const LEAVING = 4
@@ -63,32 +66,32 @@ const ignore = (): void => {}
 
 export class Line {
   readonly socket: Socket
-  /** When the request began that is not whole, or the connection on which none was; undefined: idle, or answering. */
+  /** Start of the incomplete request, or of a new connection. undefined: idle or answering. */
   since: number | undefined
-  /** Of that, not even all headers are here. */
+  /** The headers of the incomplete request are not complete either. */
   isHead = true
-  /** At which look something had moved last. */
+  /** Number of the last check at which the connection was active. */
   seenAt: number
   readonly #lines: Lines
   readonly #toNode: (socket: Socket) => void
-  /** Of the peer. */
+  /** Address of the peer. */
   readonly #address: string
-  /** In the order in which they are answered. */
-  readonly #asked: PlainExchange[] = []
-  #kept: KeptRequest | undefined
-  /** Read from the socket, and not looked at yet. */
+  /** Unanswered requests, in order. */
+  readonly #requested: PlainExchange[] = []
+  #buffered: BufferedRequest | undefined
+  /** Bytes that were read from the socket but not parsed. */
   #rest: Buffer | undefined
   #stops = 0
   #isScheduled = false
   #isReading = false
   #isOpen = true
-  /** A large answer is on its way: what is done when it is over. */
+  /** Ends a large response that is being sent. */
   #sent: (() => void) | undefined
 
   constructor(socket: Socket, toNode: (socket: Socket) => void, lines: Lines) {
     this.socket = socket
     this.since = lines.now()
-    this.seenAt = lines.looks
+    this.seenAt = lines.checks
     this.#lines = lines
     this.#toNode = toNode
     this.#address = clientAddress(socket.remoteAddress, undefined, lines.trustedProxies)
@@ -96,30 +99,30 @@ export class Line {
     socket.on('error', ignore)
   }
 
-  /** An answer is being made, or is not taken. */
+  /** True while a response is being made or waits for the client. */
   get isBusy(): boolean {
-    return this.#asked.length > 0 || this.socket.writableLength > 0
+    return this.#requested.length > 0 || this.socket.writableLength > 0
   }
 
   #take = (chunk: Buffer): void => {
-    this.seenAt = this.#lines.looks
-    const kept = this.#kept
-    if (kept === undefined) this.#read(chunk, false)
-    else if (kept.add(chunk)) this.#read(kept.joined(), false)
-    else if (!kept.isHeld()) this.#handOver(kept.joined())
+    this.seenAt = this.#lines.checks
+    const buffered = this.#buffered
+    if (buffered === undefined) this.#read(chunk, false)
+    else if (buffered.add(chunk)) this.#read(buffered.concat(), false)
+    else if (!buffered.fits()) this.#yieldSocket(buffered.concat())
   }
 
-  /** @param isTurn the first of them has a turn of its own */
+  /** @param isTurn the first request has a turn of its own */
   #read(bytes: Buffer, isTurn: boolean): void {
     this.#isReading = true
     this.#readAll(bytes, isTurn)
     this.#isReading = false
-    if (this.#asked.length > 0) this.#flush()
+    if (this.#requested.length > 0) this.#flush()
   }
   #readAll(bytes: Buffer, isTurn: boolean): void {
     const { reader, floods } = this.#lines
     for (let at = 0; at < bytes.length; ) {
-      // Of those that wait for their turn, one in each.
+      // A deferred connection answers one request in each turn.
       if (isTurn ? at > 0 : !floods.hasTurn(this.socket)) {
         this.#rest = bytes.subarray(at)
         this.#stop(DEFERRED)
@@ -128,34 +131,35 @@ export class Line {
       }
       const outcome = reader.read(bytes, at)
       const isOurs = outcome === 'head' || this.#isOurs(outcome)
-      if (isOurs && outcome === 'whole') {
+      if (isOurs && outcome === 'complete') {
         at = reader.end
-        this.#forgetKept()
-        if (!this.#ask(bytes)) return
+        this.#forgetBuffered()
+        if (!this.#request(bytes)) return
       } else {
         const rest = at === 0 ? bytes : bytes.subarray(at)
-        if (!isOurs || !this.#keep(rest, outcome === 'head', reader.end - at)) this.#handOver(rest)
+        if (!isOurs || !this.#buffer(rest, outcome === 'head', reader.end - at))
+          this.#yieldSocket(rest)
         return
       }
     }
   }
 
-  /** Nothing about it needs Node. */
+  /** Tells whether the fast path can handle the request without Node. */
   #isOurs(outcome: Outcome): boolean {
-    if (outcome !== 'whole' && outcome !== 'body') return false
+    if (outcome !== 'complete' && outcome !== 'body') return false
     const { reader, state, floods, limiter } = this.#lines
-    const { isAnyOrigin, isHostAllowed, mostBytes } = this.#lines
+    const { isAnyOrigin, isHostAllowed, maxBytes } = this.#lines
     return (
-      reader.bodyBytes <= mostBytes &&
+      reader.bodyBytes <= maxBytes &&
       ENDPOINTS.has(reader.url) &&
       (isAnyOrigin || !reader.hasOrigin) &&
       isHostAllowed(reader.host) &&
       state.paused === undefined &&
       !floods.isNextLast(this.socket) &&
-      limiter.held(this.#client()) === undefined
+      limiter.throttled(this.#client()) === undefined
     )
   }
-  /** Who has sent what was read last. */
+  /** Returns the client of the last request read. */
   #client(): string {
     const { reader, trustedProxies } = this.#lines
     return reader.forwardedFor === undefined
@@ -163,77 +167,77 @@ export class Line {
       : clientAddress(this.socket.remoteAddress, reader.forwardedFor, trustedProxies)
   }
 
-  /** Until its rest has come; false: that is Node's. */
-  #keep(rest: Buffer, isHead: boolean, wanted: number): boolean {
-    if (this.#asked.length > 0) return false
+  /** Buffers an incomplete request. False: Node must read it. */
+  #buffer(rest: Buffer, isHead: boolean, wanted: number): boolean {
+    if (this.#requested.length > 0) return false
     const { intake, sockets, now } = this.#lines
-    if (this.#kept === undefined) {
-      const cut = () => this.#handOver(this.#kept!.joined())
-      this.#kept = new KeptRequest(() => intake.open(limiterKey(this.#address), cut))
+    if (this.#buffered === undefined) {
+      const cut = () => this.#yieldSocket(this.#buffered!.concat())
+      this.#buffered = new BufferedRequest(() => intake.open(limiterKey(this.#address), cut))
       this.since = now()
     }
     this.isHead = isHead
-    if (!this.#kept.keep(rest, isHead, wanted)) return false
-    if (isHead || this.#kept.isArriving) return true
-    this.#kept.isArriving = true
-    sockets.beginPlain(this.socket, 'arriving')
+    if (!this.#buffered.start(rest, isHead, wanted)) return false
+    if (isHead || this.#buffered.isArriving) return true
+    this.#buffered.isArriving = true
+    sockets.startPlain(this.socket, 'arriving')
     return true
   }
-  #forgetKept(): void {
-    const kept = this.#kept
+  #forgetBuffered(): void {
+    const buffered = this.#buffered
     this.since = undefined
-    if (kept === undefined) return
-    this.#kept = undefined
-    kept.release()
-    if (kept.isArriving) this.#lines.sockets.endPlain(this.socket)
+    if (buffered === undefined) return
+    this.#buffered = undefined
+    buffered.release()
+    if (buffered.isArriving) this.#lines.sockets.endPlain(this.socket)
   }
 
-  /** False: the connection has ended with it. */
-  #ask(bytes: Buffer): boolean {
-    const { reader, floods, sockets, state, answer } = this.#lines
+  /** Answers a complete request. False: the connection was closed. */
+  #request(bytes: Buffer): boolean {
+    const { reader, floods, sockets, state, respond } = this.#lines
     const { end, bodyBytes, headers } = reader
     const text = bytes.toString('utf8', end - bodyBytes, end)
     const exchange = new PlainExchange(this.#client(), ENDPOINTS.get(reader.url)!, reader)
     if (!floods.admit(this.socket, exchange, headers)) return false
-    sockets.beginPlain(this.socket, 'whole')
-    this.#asked.push(exchange)
-    state.begun()
-    const answered = answer(text, exchange, UNPAID)
-    if (answered instanceof Promise) void answered.then((one) => this.#answer(exchange, one))
-    else this.#answer(exchange, answered)
+    sockets.startPlain(this.socket, 'complete')
+    this.#requested.push(exchange)
+    state.started()
+    const response = respond(text, exchange, NOTHING_PREPAID)
+    if (response instanceof Promise) void response.then((one) => this.#respond(exchange, one))
+    else this.#respond(exchange, response)
     return this.#isOpen
   }
 
-  #answer(exchange: PlainExchange, answer: Answer): void {
-    const encoded = this.#encode(exchange, answer)
-    if (encoded === undefined) this.#finish(exchange, answer)
+  #respond(exchange: PlainExchange, response: RpcResponse): void {
+    const encoded = this.#encode(exchange, response)
+    if (encoded === undefined) this.#finish(exchange, response)
     else void encoded.then((one) => this.#finish(exchange, one))
   }
-  #encode(exchange: PlainExchange, answer: Answer): Promise<Answer> | undefined {
+  #encode(exchange: PlainExchange, response: RpcResponse): Promise<RpcResponse> | undefined {
     const { acceptEncoding } = exchange
     if (acceptEncoding === undefined) return undefined
     const { encoding, headersWithoutOrigin } = this.#lines
     const request = { headers: { 'accept-encoding': acceptEncoding } }
     const address = () => exchange.address
     const headers = headersWithoutOrigin
-    return encoding.encode(answer, { address, request, response: exchange, headers })
+    return encoding.encode(response, { address, request, response: exchange, headers })
   }
-  #finish(exchange: PlainExchange, answer: Answer): void {
-    exchange.answer = answer
-    const isLarge = answer.parts !== undefined && this.#isOpen
+  #finish(exchange: PlainExchange, response: RpcResponse): void {
+    exchange.response = response
+    const isLarge = response.parts !== undefined && this.#isOpen
     if (!isLarge) this.#lines.state.ended()
-    if (this.#isOpen && !this.#isReading && this.#asked[0] === exchange) this.#flush()
+    if (this.#isOpen && !this.#isReading && this.#requested[0] === exchange) this.#flush()
   }
 
-  /** Sends what can be sent in its order, with one write. */
+  /** Sends all responses that are ready, in order and with one write. */
   #flush(): void {
     if (this.#sent !== undefined) return
-    const asked = this.#asked
+    const requested = this.#requested
     let text = ''
     let bytes = 0
     let isAscii = true
     try {
-      for (let next = asked[0]?.answer; next !== undefined; next = asked[0]?.answer) {
+      for (let next = requested[0]?.response; next !== undefined; next = requested[0]?.response) {
         if (next.parts !== undefined) break
         const { heads } = this.#lines
         if (next.text === undefined) text += heads.withoutText(next)
@@ -251,26 +255,26 @@ export class Line {
       return
     }
     if (text !== '') this.#write(text, bytes, isAscii)
-    const large = asked[0]?.answer
+    const large = requested[0]?.response
     if (large?.parts !== undefined) this.#sendParts(large, large.parts)
     this.#goOn()
   }
-  /** The oldest is answered. */
+  /** Removes the oldest request, which is answered. */
   #over(): void {
-    this.#asked.shift()!.end()
+    this.#requested.shift()!.end()
     this.#lines.sockets.endPlain(this.socket)
   }
 
   #write(text: string, bytes: number, isAscii: boolean): void {
     const { socket } = this
-    // Its peer has said that it sends no more, and was told the same, as Node does.
+    // The socket is closed for writing after the peer's end, and Node drops such a response too.
     if (!socket.writable) return
-    this.seenAt = this.#lines.looks
+    this.seenAt = this.#lines.checks
     socket.write(text, isAscii ? 'latin1' : 'utf8')
-    // What the system has not taken at once is kept until its client reads.
+    // Bytes that the system did not take at once are counted until the client reads them.
     if (socket.writableLength > 0) this.#clog(bytes)
   }
-  /** @param bytes of answers that are not taken */
+  /** Stops reading until the client takes its responses. @param bytes of these responses */
   #clog(bytes: number): void {
     const { socket } = this
     const forget = this.#lines.unsent.add(bytes, () => socket.destroy())
@@ -281,11 +285,11 @@ export class Line {
     })
   }
   #unclog(): void {
-    this.seenAt = this.#lines.looks
+    this.seenAt = this.#lines.checks
     if (this.socket.writableLength === 0) this.#goOn(CLOGGED)
   }
 
-  #sendParts(answer: Answer, parts: readonly Part[]): void {
+  #sendParts(response: RpcResponse, parts: readonly Part[]): void {
     const { socket } = this
     const { heads, outgoing, unsent, state, onBug } = this.#lines
     let length = 0
@@ -305,7 +309,7 @@ export class Line {
       this.#flush()
     })
     try {
-      socket.write(heads.of(answer, length), 'latin1')
+      socket.write(heads.of(response, length), 'latin1')
       outgoing.send(parts, taker, onBug)
     } catch (error) {
       onBug(error)
@@ -317,12 +321,12 @@ export class Line {
     if (this.#stops === 0) this.socket.pause()
     this.#stops |= why
   }
-  /** Something that spoke against reading may have gone. */
+  /** Removes reasons against reading and continues if none is left. */
   #goOn(gone = 0): void {
     if (!this.#isOpen || this.#stops === 0) return
     this.#stops &= ~gone
     if ((this.#stops & LEAVING) !== 0) {
-      if (this.#asked.length === 0) this.#handOver(this.#rest!)
+      if (this.#requested.length === 0) this.#yieldSocket(this.#rest!)
     } else if (this.#stops === DEFERRED && this.#rest !== undefined) this.#schedule()
     else if (this.#stops === 0) this.socket.resume()
   }
@@ -336,26 +340,26 @@ export class Line {
     const rest = this.#rest
     if (!this.#isOpen || this.#stops !== DEFERRED || rest === undefined) return
     this.#rest = undefined
-    // Not resumed before it is known whether there is more than its turn.
+    // Reading resumes only if no further request waits for a turn.
     this.#read(rest, true)
     if (this.#rest === undefined) this.#goOn(DEFERRED)
   }
 
-  /** The connection is Node's, which begins with these bytes, when all before them is answered. */
-  #handOver(rest: Buffer): void {
+  /** Gives the connection to Node from these bytes on, once earlier requests are answered. */
+  #yieldSocket(rest: Buffer): void {
     if (!this.#isOpen) return
     if (this.socket.destroyed) {
-      this.#forgetKept()
+      this.#forgetBuffered()
       return
     }
-    if (this.#asked.length > 0) {
+    if (this.#requested.length > 0) {
       this.#rest = rest
       this.#stop(LEAVING)
       return
     }
     const { socket } = this
-    const since = this.#kept === undefined ? undefined : this.since
-    this.#forgetKept()
+    const since = this.#buffered === undefined ? undefined : this.since
+    this.#forgetBuffered()
     this.#isOpen = false
     this.#rest = undefined
     this.#lines.all.delete(this)
@@ -364,26 +368,26 @@ export class Line {
     socket.unshift(rest)
     this.#toNode(socket)
     socket.off('error', ignore)
-    if (since !== undefined) this.#lines.sockets.handOver(socket, since)
+    if (since !== undefined) this.#lines.sockets.yieldSocket(socket, since)
     socket.resume()
   }
 
-  /** The peer sends no more. */
+  /** Handles the end of the peer's input. */
   #end = (): void => {
     const { reader, sockets } = this.#lines
-    if (this.#kept !== undefined && reader.isCutOff(this.#kept.joined()))
+    if (this.#buffered !== undefined && reader.isCutOff(this.#buffered.concat()))
       sockets.onBroken(cutOffError(), this.socket)
     else this.socket.end()
   }
   #close = (): void => {
     this.#isOpen = false
     this.#rest = undefined
-    this.#forgetKept()
+    this.#forgetBuffered()
     this.#lines.all.delete(this)
-    const sending = this.#sent === undefined ? undefined : this.#asked[0]
+    const sending = this.#sent === undefined ? undefined : this.#requested[0]
     this.#sent?.()
-    for (const one of this.#asked) {
-      if (one.answer?.parts !== undefined && one !== sending) this.#lines.state.ended()
+    for (const one of this.#requested) {
+      if (one.response?.parts !== undefined && one !== sending) this.#lines.state.ended()
       one.end()
     }
   }

@@ -1,4 +1,4 @@
-/** What is still being sent of a request that is refused already: read and thrown away, so that its answer arrives. */
+/** Linger: the rest of a refused request is read and discarded, so that its response arrives. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Charge } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_PIECES } from '../limiter/points.ts'
@@ -6,23 +6,27 @@ import { stopReading } from '../sockets/closing.ts'
 import { dropBody, stopParsing, type TakePiece, takeBody } from './incoming.ts'
 
 export type Linger = {
-  /** That are read at most; 0: the connection is closed under them. */
+  /** Maximum bytes to read; 0 closes the connection during the request. */
   readonly bytes: number
-  /** Takes points for what has come beyond the first 64 kB, or pieces; undefined: it is free. */
+  /** Charges for bytes beyond the first 64 kB, or for pieces. undefined: no charge. */
   readonly charge: ((points: number) => Charge | Promise<Charge>) | undefined
 }
 
-/** 'unread': nothing more is read of it, and its connection is closed when the answer has had time to be read. */
-export type Rest = Linger | 'unread'
+/**
+ * 'unread': nothing more is read, and the connection is closed after the response has had time to
+ * arrive.
+ */
+export type LingerMode = Linger | 'unread'
 
-/** How long, and for how many bytes and pieces, a client may go on sending. */
+/** Limits on the milliseconds, bytes and pieces that a refused client may still send. */
 const LINGER_MS = 2_000
 export const LINGER_BYTES = 4_000_000
 const LINGER_PIECES = 1_024
 
 /**
- * Ends a response whose request is still being sent: whoever sends is not reading, and a connection closed under it would take the answer
- * along. So the answer goes out whole, the rest of the request is read and thrown away, and only then the connection is closed.
+ * Ends a response while its request is still being sent. A client does not read while it sends, and
+ * an early close would lose the response. The response is therefore written, the rest of the
+ * request is discarded, and then the connection is closed.
  */
 export function endBeforeRequest(
   request: IncomingMessage,
@@ -35,7 +39,7 @@ export function endBeforeRequest(
     clearTimeout(timer)
     response.end()
   }
-  // Nothing more is read of whom that does not impress, nor of who cannot pay for it.
+  // A client that exceeds the limits or cannot pay is closed at once.
   const stop = () => {
     clearTimeout(timer)
     dropBody(request, count)
@@ -59,13 +63,15 @@ export function endBeforeRequest(
   else takeBody(request, count)
 }
 
-/** Until the connection of a request that is not read any more is closed. */
+/** Milliseconds after which the connection of an unread request is closed. */
 const UNREAD_MS = 1_000
 
 /**
- * Answers a request whose rest is not read, and closes its connection a second later: by then the answer has been read, which a reset would
- * take along. What is not read stays where it is: the system takes some 100 kB of a connection, whatever its client would like to send.
- * @param closeSoon runs what it is given in a later turn of the loop, for many of them may be due at once
+ * Creates the end of a request whose rest is not read. The connection is closed a second later,
+ * because an earlier reset would lose the response. The system buffers about 100 kB of unread bytes
+ * per connection.
+ * @param closeSoon runs an action in a later turn of the event loop, because many may be due at
+ *   once
  */
 export function createUnreadEnding(
   closeSoon: (close: () => void) => void,
@@ -79,20 +85,20 @@ export function createUnreadEnding(
   }
 }
 
-/** Charges for what has become due, one charge after the other. */
+/** Creates a payer of due points, with one charge at a time. */
 function createPayer(
   charge: NonNullable<Linger['charge']>,
   due: () => number,
   onRefused: () => void,
 ): () => void {
-  let paid = 0
+  let prepaid = 0
   let isPaying = false
   function judge({ isAllowed }: Charge, points: number): void {
-    if (isAllowed) paid += points
+    if (isAllowed) prepaid += points
     else onRefused()
   }
   return function pay() {
-    const points = due() - paid
+    const points = due() - prepaid
     if (points <= 0 || isPaying) return
     const charged = charge(points)
     if (!(charged instanceof Promise)) {
@@ -109,8 +115,9 @@ function createPayer(
 }
 
 /**
- * Ends a response and closes its connection under what is still being sent: once the response has ended, Node reads the rest of a request
- * whoever paused it, 2 MB in one turn of the event loop. A client on Linux still finds the answer in front of the reset.
+ * Ends a response and closes the connection during the request. After the response Node would read
+ * the rest even of a paused request, 2 MB in one turn. A client on Linux still receives the
+ * response before the reset.
  */
 export function endAtOnce(request: IncomingMessage, response: ServerResponse, text?: string): void {
   stopParsing(request.socket)

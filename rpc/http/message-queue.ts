@@ -1,57 +1,63 @@
 /**
- * The messages of one WebSocket, in their order. A large one goes out in fragments, in turns with the large answers of all others
- * (`outgoing.ts`); what comes meanwhile waits behind it, because fragments of one message stand next to each other (RFC 6455, 5.4).
+ * Messages of one WebSocket, in order. A large one is sent in fragments, in turns with the large
+ * responses of other connections (`outgoing.ts`). Later messages wait, because fragments of one
+ * message must be adjacent (RFC 6455, 5.4).
  */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { Message } from '../seam/client.ts'
-import type { Part } from '../seam/exchange.ts'
+import type { Message } from '../core/client.ts'
+import type { Part } from '../core/exchange.ts'
 import { textFrames } from '../wire/frames.ts'
 import type { Outgoing, Taker } from './outgoing.ts'
 import type { Unsent } from './unsent.ts'
 
-/** What it stands on: frames of one connection. */
+/** Frames of one connection, which the queue writes to. */
 export interface WebSocketFrames {
   readonly isOpen: boolean
   /** Bytes that the network has not taken. */
   readonly bufferedBytes: number
-  /** A whole message; `done` when the network has taken it, or never will. */
+  /**
+   * Sends a whole message. `done` is called when the network has taken the message, or never will.
+   */
   send(data: string | Bytes, done?: () => void): void
-  /** Whole messages as frames, in one write. */
+  /** Sends whole messages, encoded as frames, in one write. */
   sendFrames(frames: Bytes, done: () => void): void
-  /** Calls it when the network has taken nearly all that it was given. */
+  /** Calls `go` when the network has taken nearly all bytes. */
   onceTaken(go: () => void): void
-  /** A fragment of a text message. */
+  /** Sends a fragment of a text message. */
   sendFragment(part: Part, isLast: boolean, done?: () => void): void
-  /** Ends the connection without a word. */
+  /** Ends the connection without a close frame. */
   cut(): void
 }
 export type QueueBounds = {
-  /** Bytes that may wait when a message is added. */
+  /** Maximum waiting bytes at which another message is accepted. */
   readonly queueBytes: number
-  /** The same for messages in parts, the one that is being sent left out. */
-  readonly answersBytes: number
-  /** Answers beyond these that the network has not taken are unread. */
+  /** Maximum waiting bytes of messages in parts, without the one being sent. */
+  readonly responsesBytes: number
+  /** Bytes of unread responses above which no further message is answered. */
   readonly unreadBytes: number
 }
 export interface MessageQueue {
   readonly waitingBytes: number
-  /** False: too much waits already. */
+  /** Sends a message. False: too many bytes wait already. */
   send(data: string | Bytes): boolean
-  /** The same for many text messages, in one write. */
+  /** Sends many text messages in one write. False: too many bytes wait already. */
   sendAll(messages: readonly Message[]): boolean
-  /** The same for the answer to a message. */
-  answer(text: string): boolean
-  /** Too many answers are unread: no more messages shall be answered. */
+  /** Sends the response to a message. False: too many bytes wait already. */
+  respond(text: string): boolean
+  /** Too many responses are unread, so no further message may be answered. */
   readonly isUnread: boolean
-  /** Of an answer; `done` when it is sent, or never will be. */
+  /** Sends a response in parts. `done` is called when the response is sent, or never will be. */
   sendParts(parts: readonly Part[], done: () => void): boolean
-  /** Nothing is sent any more and what waits is let go; `close` once the network has taken what it was given, so that it is heard. */
+  /**
+   * Stops sending and drops waiting messages. `close` runs after the network has taken earlier
+   * bytes, so that the close frame arrives.
+   */
   leave(close: () => void): void
-  /** The connection has ended. */
+  /** Handles the end of the connection. */
   end(): void
 }
 
-/** Bytes from which a message counts as one that its client must take in time. */
+/** Bytes of a message from which its client must read it in time. */
 const TIMED_BYTES = 65_536
 
 type Waiting =
@@ -72,13 +78,13 @@ export const createMessageQueue = (options: QueueOptions): MessageQueue => new M
 class Messages implements MessageQueue {
   readonly #options: QueueOptions
   readonly #waiting: Waiting[] = []
-  /** Of those that wait: bytes of messages, and of answers in parts. */
+  /** Waiting bytes of messages, and of responses in parts. */
   #messageBytes = 0
-  #answerBytes = 0
-  /** Of answers that the network has not taken. */
-  #answeredBytes = 0
+  #responseBytes = 0
+  /** Bytes of responses that the network has not taken. */
+  #respondedBytes = 0
   #isUnread = false
-  /** Ends the message whose fragments are on their way. */
+  /** Ends the message whose fragments are being sent. */
   #finish: (() => void) | undefined
   #hasLeft = false
   #forgetLeft: (() => void) | undefined
@@ -95,7 +101,7 @@ class Messages implements MessageQueue {
   }
 
   send(data: string | Bytes): boolean {
-    // What waits is looked at before adding, so that one long message always passes.
+    // The check ignores the new message, so a single long message always passes.
     if (this.#isFull()) return false
     this.#put(data)
     return true
@@ -112,28 +118,29 @@ class Messages implements MessageQueue {
     return true
   }
 
-  answer(text: string): boolean {
+  respond(text: string): boolean {
     const { bounds, unsent, frames } = this.#options
     if (this.#isFull()) return false
     let isTaken = false
     let forget: (() => void) | undefined
-    this.#answeredBytes += text.length
+    this.#respondedBytes += text.length
     this.#put(text, () => {
       isTaken = true
       forget?.()
       this.#taken(text.length)
     })
-    // Usually the system has it all by now. What it has not is a matter of time only when it is much.
+    // Usually the system has taken the response by now. The client's read time is limited only for
+    // many unread bytes.
     if (isTaken || this.waitingBytes === 0) return true
-    if (text.length >= TIMED_BYTES || this.#answeredBytes > bounds.unreadBytes)
+    if (text.length >= TIMED_BYTES || this.#respondedBytes > bounds.unreadBytes)
       forget = unsent.add(text.length, frames.cut)
-    if (this.waitingBytes > bounds.unreadBytes) this.#look()
+    if (this.waitingBytes > bounds.unreadBytes) this.#check()
     return true
   }
 
   sendParts(parts: readonly Part[], over: () => void): boolean {
     const { bounds, unsent, frames } = this.#options
-    if (this.#answerBytes > bounds.answersBytes) return false
+    if (this.#responseBytes > bounds.responsesBytes) return false
     const bytes = parts.reduce((sum, { length }) => sum + length, 0)
     const forget = unsent.add(bytes, frames.cut)
     const done = () => {
@@ -141,11 +148,11 @@ class Messages implements MessageQueue {
       this.#taken(bytes)
       over()
     }
-    this.#answeredBytes += bytes
-    this.#look()
-    if (this.#finish === undefined) this.#begin(parts, done)
+    this.#respondedBytes += bytes
+    this.#check()
+    if (this.#finish === undefined) this.#start(parts, done)
     else {
-      this.#answerBytes += bytes
+      this.#responseBytes += bytes
       this.#waiting.push({ parts, bytes, done })
     }
     return true
@@ -174,26 +181,26 @@ class Messages implements MessageQueue {
     return this.waitingBytes > this.#options.bounds.queueBytes
   }
 
-  #look(): void {
-    const isNow = this.#answeredBytes > this.#options.bounds.unreadBytes
+  #check(): void {
+    const isNow = this.#respondedBytes > this.#options.bounds.unreadBytes
     if (isNow === this.#isUnread) return
     this.#isUnread = isNow
     this.#options.onUnread(isNow)
   }
   #taken(bytes: number): void {
-    this.#answeredBytes -= bytes
-    if (this.#isUnread) this.#look()
+    this.#respondedBytes -= bytes
+    if (this.#isUnread) this.#check()
   }
 
   #put(data: string | Bytes, sent?: () => void): void {
     if (this.#finish === undefined) {
-      this.#sendWhole(data, sent)
+      this.#sendMessage(data, sent)
       return
     }
     this.#messageBytes += data.length
     this.#waiting.push({ data, sent })
   }
-  #sendWhole(data: string | Bytes, sent: (() => void) | undefined): void {
+  #sendMessage(data: string | Bytes, sent: (() => void) | undefined): void {
     const { frames, unsent } = this.#options
     if (sent !== undefined || data.length < TIMED_BYTES) frames.send(data, sent)
     else frames.send(data, unsent.add(data.length, frames.cut))
@@ -207,11 +214,11 @@ class Messages implements MessageQueue {
       isTaken = true
       forget?.()
     })
-    // What the system has not taken at once counts among what all clients have not taken.
+    // Bytes that the system did not take at once count as unsent.
     if (!isTaken && frames.bufferedBytes > 0) forget = unsent.add(data.length, frames.cut)
   }
 
-  #begin(parts: readonly Part[], done: () => void): void {
+  #start(parts: readonly Part[], done: () => void): void {
     const { outgoing, frames, onBug } = this.#options
     this.#finish = () => {
       this.#finish = undefined
@@ -222,7 +229,7 @@ class Messages implements MessageQueue {
     outgoing.send(parts, taker, onBug)
   }
 
-  /** After a large message: what waits behind it, up to the next large one. */
+  /** Ends a large message and sends the waiting ones, up to the next large message. */
   #next(): void {
     this.#finish?.()
     while (this.#finish === undefined) {
@@ -230,34 +237,34 @@ class Messages implements MessageQueue {
       if (first === undefined) return
       if ('data' in first) {
         this.#messageBytes -= first.data.length
-        this.#sendWhole(first.data, first.sent)
+        this.#sendMessage(first.data, first.sent)
       } else if ('frames' in first) {
         this.#messageBytes -= first.frames.length
         this.#sendFrames(first.frames)
       } else {
-        this.#answerBytes -= first.bytes
-        this.#begin(first.parts, first.done)
+        this.#responseBytes -= first.bytes
+        this.#start(first.parts, first.done)
       }
     }
   }
 }
 
 function takerOf(frames: WebSocketFrames, isGone: () => boolean, onEnd: () => void): Taker {
-  let onRoom: (() => void) | undefined
+  let onDrained: (() => void) | undefined
   return {
     get isGone() {
       return isGone()
     },
     write(part) {
       frames.sendFragment(part, false, () => {
-        const go = onRoom
-        onRoom = undefined
+        const go = onDrained
+        onDrained = undefined
         go?.()
       })
       return frames.bufferedBytes === 0
     },
-    onceRoom(go) {
-      onRoom = go
+    onceDrained(go) {
+      onDrained = go
     },
     end() {
       frames.sendFragment('', true)

@@ -1,15 +1,17 @@
-/** JSON-RPC over one WebSocket: each message is a request body, answered when it is ready. */
+/**
+ * JSON-RPC over one WebSocket: each message is a request body, and responses are sent when ready.
+ */
 import type { Endpoint } from '../../engine/chain/types.ts'
-import type { Client } from '../seam/client.ts'
-import type { Answer, Answerer } from '../seam/exchange.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { Paid } from '../seam/paid.ts'
-import type { ServerState } from './state.ts'
+import type { Client } from '../core/client.ts'
+import type { Responder, RpcResponse } from '../core/exchange.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Prepaid } from '../core/prepaid.ts'
+import type { ServerState } from './server-state.ts'
 import type { Connection, ConnectionHandlers } from './websocket.ts'
 
 export type MessageLimits = Pick<Limits, 'messagesInFlight' | 'messagesWaiting'>
 export type MessageOptions = {
-  readonly answer: Answerer
+  readonly respond: Responder
   readonly onBug: (error: unknown) => void
   readonly limits: MessageLimits
   readonly endpoint: Endpoint
@@ -18,37 +20,39 @@ export type MessageOptions = {
   readonly now: () => number
 }
 
-/** Messages that waited, in one turn of the loop. */
-const BEGUN_PER_TURN = 16
+/** Waiting messages that are started in one turn of the event loop. */
+const STARTED_PER_TURN = 16
 
 /**
- * Reading stops while too many messages wait for their answers, or answers for being read. What was read before that waits in its order;
- * more of it than a client can mean ends the connection.
+ * Answers the messages of a connection. Reading stops while too many messages are unanswered or
+ * responses unread. Messages read before that wait in order. A connection with too many of them is
+ * closed.
  */
 export function serveMessages(connection: Connection, options: MessageOptions): ConnectionHandlers {
   const { limits, state } = options
   const client = clientOf(connection, options.endpoint)
-  const waiting: { readonly data: Buffer; readonly paid: Paid }[] = []
+  const waiting: { readonly data: Buffer; readonly prepaid: Prepaid }[] = []
   let inFlight = 0
   const pause = createPause(connection, options.now, goOn)
 
-  const mayBegin = () => inFlight < limits.messagesInFlight && !pause.isOn && !connection.isUnread
+  const mayStart = () => inFlight < limits.messagesInFlight && !pause.isOn && !connection.isUnread
 
-  function begin(data: Buffer, paid: Paid): void {
-    state.begun()
+  function start(data: Buffer, prepaid: Prepaid): void {
+    state.started()
     if (++inFlight === limits.messagesInFlight) connection.stopReading('messages')
-    const answered = options.answer(data.toString('utf8'), client, paid)
-    if (answered instanceof Promise) void answered.then(send)
-    else send(answered)
+    const response = options.respond(data.toString('utf8'), client, prepaid)
+    if (response instanceof Promise) void response.then(send)
+    else send(response)
   }
-  function send(answer: Answer): void {
-    if (answer.holdMs !== undefined && answer.holdMs > 0) pause.begin(answer.holdMs)
+  function send(response: RpcResponse): void {
+    if (response.throttleMs !== undefined && response.throttleMs > 0)
+      pause.start(response.throttleMs)
     try {
-      if (answer.parts !== undefined) {
-        connection.sendParts(answer.parts, over)
+      if (response.parts !== undefined) {
+        connection.sendParts(response.parts, over)
         return
       }
-      if (answer.text !== undefined) connection.answer(answer.text)
+      if (response.text !== undefined) connection.respond(response.text)
     } catch (error) {
       options.onBug(error)
       connection.close(1011, 'internal error')
@@ -60,34 +64,34 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
     state.ended()
     goOn()
   }
-  /** Something that spoke against the next message may have gone. */
+  /** Continues after a reason against the next message may have gone. */
   function goOn(): void {
-    if (waiting.length > 0 && mayBegin()) schedule()
+    if (waiting.length > 0 && mayStart()) schedule()
     else if (waiting.length === 0 && inFlight < limits.messagesInFlight)
       connection.readOn('messages')
   }
   const schedule = onceNextTurn(() => {
-    for (let begun = 0; begun < BEGUN_PER_TURN && mayBegin(); begun++) {
+    for (let started = 0; started < STARTED_PER_TURN && mayStart(); started++) {
       const next = waiting.shift()
       if (next === undefined) break
-      begin(next.data, next.paid)
+      start(next.data, next.prepaid)
     }
     goOn()
   })
 
   return {
-    onMessage(data, _isBinary, paid) {
-      // The connection is about to be closed with 1001, which says all.
+    onMessage(data, _isBinary, prepaid) {
+      // The connection is about to be closed with code 1001, so the message gets no response.
       if (state.paused !== undefined) return
-      if (waiting.length === 0 && mayBegin()) begin(data, paid)
+      if (waiting.length === 0 && mayStart()) start(data, prepaid)
       else if (waiting.length === limits.messagesWaiting)
         connection.close(1008, 'too many messages at once')
       else {
-        waiting.push({ data, paid })
+        waiting.push({ data, prepaid })
         connection.stopReading('messages')
       }
     },
-    onRoom: goOn,
+    onDrained: goOn,
     onClose() {
       waiting.length = 0
       pause.end()
@@ -95,7 +99,7 @@ export function serveMessages(connection: Connection, options: MessageOptions): 
   }
 }
 
-/** However often it is asked for before. */
+/** Creates a function that runs the action once in the next turn, for all calls before. */
 function onceNextTurn(action: () => void): () => void {
   let isScheduled = false
   return () => {
@@ -108,7 +112,7 @@ function onceNextTurn(action: () => void): () => void {
   }
 }
 
-/** A connection that has had more refusals than it may is not read for a while. */
+/** Creates a pause: a connection with too many refusals is not read for a while. */
 function createPause(connection: Connection, now: () => number, onOver: () => void) {
   let until = 0
   let timer: NodeJS.Timeout | undefined
@@ -116,7 +120,7 @@ function createPause(connection: Connection, now: () => number, onOver: () => vo
     get isOn() {
       return timer !== undefined
     },
-    begin(ms: number): void {
+    start(ms: number): void {
       const end = now() + ms
       if (end <= until || connection.signal.aborted) return
       until = end

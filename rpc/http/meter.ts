@@ -1,68 +1,83 @@
-/** What WebSockets send is charged, counted and timed while it comes in, long before it is a message. */
+/**
+ * Charges, counts and times the input of WebSockets on arrival, before it is a complete message.
+ */
 
+import { addPrepaid, NOTHING_PREPAID, type Prepaid } from '../core/prepaid.ts'
+import { limiterKey } from '../limiter/address.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { POINT_BYTES, POINT_CONTROL_FRAMES, POINT_PIECES } from '../limiter/points.ts'
-import { limiterKey } from '../seam/address.ts'
-import { type Paid, paidMore, UNPAID } from '../seam/paid.ts'
 import type { Intake } from './intake.ts'
 import type { Reading } from './reading.ts'
 
 export type MeterOptions = {
   readonly limiter: Pick<Limiter, 'charge'>
   readonly intake: Intake
-  /** For a message to come in whole, the time for which it was not read left out. */
+  /** Maximum milliseconds of a message's arrival, without the time in which it was not read. */
   readonly messageMs: number
   readonly now: () => number
 }
 export interface Meter {
-  /** A piece from the network. */
+  /** Counts a piece from the network. */
   received(bytes: number): void
-  /** A ping or a pong with so many bytes of payload is over: nothing of it is kept, and it is not of the message that it came within. */
+  /**
+   * Removes a ping or pong from the counts of the surrounding message, because its bytes are not
+   * buffered.
+   * @param length bytes of its payload
+   */
   control(length: number): void
-  /** A message is whole. Gives what was paid for it: once a charge that is on its way for it is answered. */
-  complete(length: number): Paid | Promise<Paid>
+  /**
+   * Ends a complete message.
+   * @returns points paid for the message, after its pending charge
+   */
+  complete(length: number): Prepaid | Promise<Prepaid>
   end(): void
 }
 type Metered = {
   readonly address: string
   readonly reading: Reading
-  /** Ends the connection, whose message does not come to its end, or whose room others need more. */
+  /** Closes the connection: its message is late, or other clients need its memory. */
   readonly cut: (why: 'late' | 'room') => void
 }
-/** A message of which more than the first bytes are here. */
+/** An incomplete message with more than the free bytes. */
 type Unfinished = Metered & {
   readonly startedAt: number
   readonly stoppedBeforeMs: number
 }
-/** Takes what it waits for; false: there is no room yet. */
+/** A connection that waits for memory. `take` reserves it and returns false without capacity. */
 type Waiter = { readonly take: () => boolean; readonly go: () => void }
 
-/** What may be read behind a message that is whole, but not handed on yet: the high-water mark of the receiver. */
+/**
+ * Bytes that may be read behind a complete message that is not delivered yet: the receiver's
+ * high-water mark.
+ */
 const SLACK_BYTES = 16_384
-/** Of an unfinished message, that nobody counts: most are not longer. */
+/** Bytes of an incomplete message that are not counted; most messages are shorter. */
 const FREE_BYTES = 16_384
-/** A piece keeps so many bytes besides its own. */
+/** Memory overhead of a piece in bytes. */
 const PIECE_BYTES = 256
-/** Around the payload of a control frame of a client: it has at most 125 bytes, and a mask. */
+/**
+ * Bytes around the payload of a client's control frame: the header and a mask. A payload has at
+ * most 125 bytes.
+ */
 const CONTROL_HEADER_BYTES = 6
 const RETRY_MS = 50
-const LOOK_MS = 1_000
+const CHECK_MS = 1_000
 
 export function createMeters(options: MeterOptions): { open(metered: Metered): Meter } {
-  const room = createRoom()
+  const capacity = createCapacity()
   const deadlines = createDeadlines(options)
-  return { open: (metered) => openMeter(metered, { ...options, room, deadlines }) }
+  return { open: (metered) => openMeter(metered, { ...options, capacity, deadlines }) }
 }
 
 function openMeter(
   metered: Metered,
   options: MeterOptions & {
-    readonly room: ReturnType<typeof createRoom>
+    readonly capacity: ReturnType<typeof createCapacity>
     readonly deadlines: ReturnType<typeof createDeadlines>
   },
 ): Meter {
   const { address, reading } = metered
-  const { intake, room, deadlines } = options
+  const { intake, capacity, deadlines } = options
   const bill = openBill(metered, options.limiter)
   const share = createShare(intake, limiterKey(address), () => {
     release()
@@ -70,14 +85,14 @@ function openMeter(
   })
   let unfinished: Unfinished | undefined
 
-  const take = () => share.take(bill.keptBytes - FREE_BYTES)
+  const take = () => share.take(bill.bufferedBytes - FREE_BYTES)
   const waiter: Waiter = { take, go: () => reading.go('room') }
 
   function release(): void {
     if (unfinished === undefined) return
     deadlines.delete(unfinished)
     unfinished = undefined
-    room.leave(waiter)
+    capacity.leave(waiter)
     share.give()
     reading.go('room')
   }
@@ -85,15 +100,15 @@ function openMeter(
   return {
     received(length) {
       bill.received(length)
-      if (bill.keptBytes <= FREE_BYTES) return
+      if (bill.bufferedBytes <= FREE_BYTES) return
       unfinished ??= deadlines.add(metered)
-      if (room.isGranted(waiter) || take()) return
+      if (capacity.isGranted(waiter) || take()) return
       reading.stop('room')
-      room.wait(waiter)
+      capacity.wait(waiter)
     },
     control(length) {
       bill.control(CONTROL_HEADER_BYTES + length)
-      if (bill.keptBytes <= FREE_BYTES) release()
+      if (bill.bufferedBytes <= FREE_BYTES) release()
     },
     complete(length) {
       const closed = bill.close(Math.ceil(length / POINT_BYTES))
@@ -107,35 +122,38 @@ function openMeter(
   }
 }
 
-/** What is paid for a message, also when it is whole before its last charge is answered. */
-type Bill = { paid: Paid; onSettled: (() => void) | undefined }
-const newBill = (): Bill => ({ paid: UNPAID, onSettled: undefined })
+/** Points paid for a message, also if it is complete before its last charge is decided. */
+type Bill = { prepaid: Prepaid; onSettled: (() => void) | undefined }
+const newBill = (): Bill => ({ prepaid: NOTHING_PREPAID, onSettled: undefined })
 
-/** What came in since the last message that was whole, and what was charged for it. Not read while a charge is refused. */
+/**
+ * Charges for the input since the last complete message. The connection is not read while a charge
+ * is refused.
+ */
 function openBill(
   { address, reading }: Pick<Metered, 'address' | 'reading'>,
   limiter: MeterOptions['limiter'],
 ) {
   const counts = createCounts()
   let bill = newBill()
-  /** From the first charge of a message on, until nothing is due. */
+  /** True from a message's first charge until no points are due. */
   let isCharging = false
-  /** The one that the limiter was asked for, and has not answered yet. */
-  let asked: Bill | undefined
+  /** Bill of the pending charge. */
+  let requested: Bill | undefined
 
   function charge(): void {
-    if (!isCharging && counts.due() > bill.paid.points) void pay()
+    if (!isCharging && counts.due() > bill.prepaid.points) void pay()
   }
   async function pay(): Promise<void> {
     isCharging = true
-    while (counts.due() > bill.paid.points) {
+    while (counts.due() > bill.prepaid.points) {
       reading.stop('charge')
       const charging = bill
-      const points = counts.due() - charging.paid.points
-      asked = charging
+      const points = counts.due() - charging.prepaid.points
+      requested = charging
       const charged = await limiter.charge(address, points)
-      asked = undefined
-      if (charged.isAllowed) charging.paid = paidMore(charging.paid, points)
+      requested = undefined
+      if (charged.isAllowed) charging.prepaid = addPrepaid(charging.prepaid, points)
       charging.onSettled?.()
       if (!charged.isAllowed) await later(charged.retryAfterMs)
     }
@@ -144,8 +162,8 @@ function openBill(
   }
 
   return {
-    get keptBytes() {
-      return counts.keptBytes
+    get bufferedBytes() {
+      return counts.bufferedBytes
     },
     received(length: number): void {
       counts.received(length)
@@ -156,51 +174,54 @@ function openBill(
       charge()
     },
     /**
-     * Gives what was paid, and begins anew; pings are counted on. A charge on its way is the closed bill's, because the next message would
-     * be credited with it.
-     * @param least points of the message by its length
+     * Returns the points paid and starts a new bill; the counts of pings continue. A pending charge
+     * stays with the closed bill, so the next message is not credited with it.
+     * @param min minimum points of the message by its length
      */
-    close(least: number): Paid | Promise<Paid> {
+    close(min: number): Prepaid | Promise<Prepaid> {
       const closed = bill
-      const atLeast = Math.max(least, counts.due() + 1)
+      const minPoints = Math.max(min, counts.due() + 1)
       bill = newBill()
       counts.close()
-      if (asked !== closed) return paidOf(closed, atLeast)
+      if (requested !== closed) return prepaidOf(closed, minPoints)
       return new Promise((resolve) => {
-        closed.onSettled = () => resolve(paidOf(closed, atLeast))
+        closed.onSettled = () => resolve(prepaidOf(closed, minPoints))
       })
     },
   }
 }
 
-/** Bytes, pieces, and the pings and pongs among them. */
+/** Counts bytes, pieces, and control frames among them. */
 function createCounts() {
   let bytes = 0
   let pieces = 0
-  /** Those of them that are not of pings and pongs: who only listens sends nothing else, and begins no message with it. */
-  let kept = { bytes: 0, pieces: 0 }
+  /**
+   * Bytes and pieces without control frames. A client that only listens sends only control frames,
+   * which start no message.
+   */
+  let buffered = { bytes: 0, pieces: 0 }
   let controls = 0
   return {
-    /** What they take of the node's memory. */
-    get keptBytes() {
-      return kept.bytes + kept.pieces * PIECE_BYTES
+    /** Memory of the buffered input in bytes. */
+    get bufferedBytes() {
+      return buffered.bytes + buffered.pieces * PIECE_BYTES
     },
     due: () => duePoints(bytes, pieces) + Math.floor(controls / POINT_CONTROL_FRAMES),
     received(length: number): void {
       bytes += length
       pieces++
-      kept = { bytes: kept.bytes + length, pieces: kept.pieces + 1 }
+      buffered = { bytes: buffered.bytes + length, pieces: buffered.pieces + 1 }
     },
     control(length: number): void {
-      const left = Math.max(0, kept.bytes - length)
-      // No piece is empty.
-      kept = { bytes: left, pieces: Math.min(kept.pieces, left) }
+      const left = Math.max(0, buffered.bytes - length)
+      // A piece has at least one byte.
+      buffered = { bytes: left, pieces: Math.min(buffered.pieces, left) }
       controls++
     },
     close(): void {
       bytes = 0
       pieces = 0
-      kept = { bytes: 0, pieces: 0 }
+      buffered = { bytes: 0, pieces: 0 }
       controls %= POINT_CONTROL_FRAMES
     },
   }
@@ -209,44 +230,44 @@ function createCounts() {
 const later = (ms: number): Promise<void> =>
   new Promise((resolve) => void setTimeout(resolve, ms).unref())
 
-/** Nothing that came in is cheaper for what it turned out to be. */
-function paidOf({ paid }: Bill, atLeast: number): Paid {
-  const least = Math.max(atLeast, paid.points + 1)
-  return least === 1 ? paid : { ...paid, least }
+/** Returns the points paid, with at least the points of the received input as minimum cost. */
+function prepaidOf({ prepaid }: Bill, minPoints: number): Prepaid {
+  const min = Math.max(minPoints, prepaid.points + 1)
+  return min === 1 ? prepaid : { ...prepaid, min }
 }
 
-/** The first point is paid with the message. */
+/** Returns the points due for input. The first point is paid with the message. */
 const duePoints = (bytes: number, pieces: number): number =>
   Math.max(
     Math.floor(Math.max(0, bytes - 1 - SLACK_BYTES) / POINT_BYTES),
     Math.floor(pieces / POINT_PIECES),
   )
 
-/** What a message has of the intake. */
+/** Memory of a message in the intake. */
 function createShare(intake: Intake, key: string, cut: () => void) {
-  const held = intake.open(key, cut)
-  let heldBytes = 0
+  const reservation = intake.open(key, cut)
+  let reservedBytes = 0
   return {
-    /** Until it has so much; false: there is no room. */
+    /** Reserves memory up to `wanted`. False: no capacity. */
     take(wanted: number): boolean {
-      const more = wanted - heldBytes
-      if (more > 0 && !held.take(more)) return false
-      if (more > 0) heldBytes += more
+      const more = wanted - reservedBytes
+      if (more > 0 && !reservation.take(more)) return false
+      if (more > 0) reservedBytes += more
       return true
     },
     give(): void {
-      held.release()
-      heldBytes = 0
+      reservation.release()
+      reservedBytes = 0
     },
   }
 }
 
 /**
- * Who waits for room. The first of them goes on without it, so that unfinished messages that wait for each other come to their end one
- * after the other.
+ * Connections that wait for memory. The first one continues without it, so that waiting messages
+ * complete one after the other instead of blocking each other.
  */
-function createRoom() {
-  /** In the order in which they came. */
+function createCapacity() {
+  /** Waiting connections in order of arrival. */
   const waiting = new Set<Waiter>()
   let granted: Waiter | undefined
   let isScheduled = false
@@ -286,7 +307,7 @@ function createDeadlines({ messageMs, now }: Pick<MeterOptions, 'messageMs' | 'n
   const all = new Set<Unfinished>()
   let timer: NodeJS.Timeout | undefined
 
-  function look(): void {
+  function check(): void {
     for (const one of all) {
       const stoppedMs = one.reading.stoppedMs() - one.stoppedBeforeMs
       if (now() - one.startedAt - stoppedMs <= messageMs) continue
@@ -303,7 +324,7 @@ function createDeadlines({ messageMs, now }: Pick<MeterOptions, 'messageMs' | 'n
       const stoppedBeforeMs = metered.reading.stoppedMs()
       const one = { ...metered, startedAt: now(), stoppedBeforeMs }
       all.add(one)
-      timer ??= setInterval(look, LOOK_MS).unref()
+      timer ??= setInterval(check, CHECK_MS).unref()
       return one
     },
     delete: (one: Unfinished): void => void all.delete(one),

@@ -1,22 +1,27 @@
 /**
- * Large answers on their way out: each gives a part in its turn, and the event loop runs between two parts. As one string an answer of
- * 25 MB held the front for 60 ms: it is joined, measured, encoded and handed to the system, each over memory that is touched first there.
+ * Sends large responses in parts, in turns, so that the event loop runs between two parts. One
+ * string of 25 MB blocked the front for 60 ms. It is joined, measured, encoded and written, each
+ * time in newly allocated memory.
  */
-import { LARGE, type Part } from '../seam/exchange.ts'
+import { LARGE, type Part } from '../core/exchange.ts'
 
-/** A connection that takes an answer part by part. */
+/** A connection that takes a response in parts. */
 export interface Taker {
   readonly isGone: boolean
-  /** False: the next part shall wait until there is room. */
+  /** Writes a part. False: the next part must wait for `onceDrained`. */
   write(part: Part): boolean
-  onceRoom(go: () => void): void
-  /** All is written. */
+  onceDrained(go: () => void): void
+  /** Ends the response after its last part. */
   end(): void
-  /** Ends the connection. */
+  /** Closes the connection. */
   destroy(): void
 }
 export interface Outgoing {
-  /** `onBug`: a part cannot be written, which no client can cause, and the connection is destroyed. */
+  /**
+   * Sends a response.
+   * @param onBug reports a part that cannot be written, which no client can cause; the connection
+   *   is then destroyed
+   */
   send(parts: readonly Part[], taker: Taker, onBug: (error: unknown) => void): void
 }
 
@@ -27,7 +32,7 @@ type Sending = {
 }
 
 export function createOutgoing(): Outgoing {
-  /** Those whose connection takes more; bounded by the answers that clients have not taken (`unsent.ts`). */
+  /** Responses whose connection takes more; bounded by the unsent responses (`unsent.ts`). */
   const ready: Sending[] = []
   let isScheduled = false
 
@@ -49,7 +54,7 @@ export function createOutgoing(): Outgoing {
       if (next.done === true) taker.end()
       else if (taker.write(next.value)) ready.push(sending)
       else
-        taker.onceRoom(() => {
+        taker.onceDrained(() => {
           ready.push(sending)
           schedule()
         })
@@ -61,14 +66,17 @@ export function createOutgoing(): Outgoing {
 
   return {
     send(parts, taker, onBug) {
-      ready.push({ taker, parts: joined(parts), onBug })
+      ready.push({ taker, parts: concatSmall(parts), onBug })
       schedule()
     },
   }
 }
 
-/** Of the size of a large answer, but for the last; no part is copied but text to be joined with its neighbours. */
-function* joined(parts: readonly Part[]): Generator<Part, void> {
+/**
+ * Joins short texts up to the size of a large response, and splits longer ones. Bytes are not
+ * copied.
+ */
+function* concatSmall(parts: readonly Part[]): Generator<Part, void> {
   let text = ''
   for (const part of parts) {
     if (typeof part !== 'string') {

@@ -1,8 +1,12 @@
-/** Whether a WebSocket is read: not as long as anything speaks against it; pings, and what becomes of a peer that does not answer them. */
+/**
+ * Reading state of a WebSocket: paused while any reason to stop exists. The file also has the
+ * pings.
+ */
 
 /**
- * messages: as many as may be are in flight, or wait; unread: answers are not taken; refusals: more than a client may have; charge: bytes
- * that are not paid yet; room: too much is being received; slow: it is about to be closed.
+ * Reasons to stop reading. `messages`: too many unanswered or waiting; `unread`: responses are not
+ * read; `refusals`: too many refusals; `charge`: bytes are not paid; `room`: too many bytes are
+ * being received; `slow`: the connection is about to be closed.
  */
 export type Stop = 'messages' | 'unread' | 'refusals' | 'charge' | 'room' | 'slow'
 
@@ -10,7 +14,7 @@ export interface Reading {
   stop(why: Stop): void
   go(why: Stop): void
   readonly isStopped: boolean
-  /** Milliseconds for which it was not read, in all. */
+  /** Returns the total milliseconds for which the connection was not read. */
   stoppedMs(): number
 }
 
@@ -43,7 +47,7 @@ export function createReading(
 
 export type Times = { readonly pingMs: number; readonly pongMs: number }
 
-/** Of a WebSocket. */
+/** Functions of a WebSocket that the pings use. */
 type Pinged = {
   readonly OPEN: number
   readonly readyState: number
@@ -53,8 +57,8 @@ type Pinged = {
 }
 
 /**
- * A peer that leaves a ping unanswered is ended without a handshake: it is not there. While it is not read its pong cannot be known: it
- * gets all the time again.
+ * Pings a peer, and ends the connection without a close handshake if no pong arrives. The timeout
+ * restarts if reading was stopped, because a pong cannot be seen then.
  */
 export function keepAlive(
   webSocket: Pinged,

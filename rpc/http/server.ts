@@ -1,22 +1,23 @@
-/** The HTTP and WebSocket face: sockets, paths and their limits; bytes in, text out. It knows no method. */
+/**
+ * HTTP and WebSocket server: sockets, paths and their limits. Bytes come in and text goes out;
+ * methods are unknown here.
+ */
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { promisify } from 'node:util'
 import cors from '@fastify/cors'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
-import { maxLagOf } from '../behind/lag.ts'
-import type { ProxyRefusal } from '../behind/proxied.ts'
+import type { ApiKeys } from '../core/api-keys.ts'
+import type { Responder } from '../core/exchange.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Deadlines } from '../core/queue-class.ts'
+import { keyNameOf, type TrustedProxies } from '../limiter/address.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { keyNameOf, type TrustedProxies } from '../seam/address.ts'
-import type { ApiKeys } from '../seam/api-keys.ts'
-import { unavailable } from '../seam/errors.ts'
-import type { Answerer } from '../seam/exchange.ts'
-import type { Deadlines } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { OpenCaps } from '../seam/shared-caps.ts'
+import type { OpenConcurrencyLimit } from '../limiter/shared-concurrency-limits.ts'
+import { maxLagOf } from '../proxy/lag.ts'
+import type { ProxyRefusal } from '../proxy/proxied.ts'
 import {
-  type Body,
   type BodyLimits,
   BodyRefusal,
   createBodies,
@@ -25,36 +26,46 @@ import {
   UNSUPPORTED_ENCODING,
 } from './body.ts'
 import { createEncoding, type Encoding, type EncodingLimits } from './encoding.ts'
+import { createFastPath, type FastPath } from './fast-path.ts'
 import { createTurns, type FloodLimits, watchFloods } from './floods.ts'
-import { createHeld, type Held } from './held.ts'
 import { corsOf, createHostCheck, EXPOSED_HEADERS, faultOfHead } from './hosts.ts'
 import {
+  addEndpoints,
   addressOf,
-  createBeginning,
   createHttpCalls,
+  createRequestStart,
   ENDPOINTS,
   type HttpCalls,
+  isCall,
   pathOf,
+  refuse,
+  refuseLater,
+  UNSUPPORTED_TYPE,
 } from './http.ts'
-import { isJsonType, JSON_TYPES, openHttp, stopParsing } from './incoming.ts'
+import { openHttp, stopParsing } from './incoming.ts'
 import { createIntake, type IntakeLimits } from './intake.ts'
 import { createOutgoing } from './outgoing.ts'
-import { createShortWay, type ShortWay } from './short-way.ts'
+import {
+  createState,
+  type ListenOptions,
+  type Readiness,
+  type ServerState,
+} from './server-state.ts'
 import { guardSockets, type SocketLimits, type Sockets } from './sockets.ts'
-import { createState, type ListenAddress, type Readiness, type ServerState } from './state.ts'
 import { FILES_PATH, isBrowser, type PageFile, type StatusPage } from './status-page.ts'
+import { createThrottle, type Throttle } from './throttle.ts'
 import { createUnsent, type Unsent, type UnsentLimits } from './unsent.ts'
 import {
   type Adopt,
   BOOTSTRAP_HEADER,
-  type BootstrapDoor,
-  type FeedDoor,
+  type BootstrapHandler,
+  type FeedHandler,
   serveWebSockets,
   type UpgradeLimits,
   visitorOf,
 } from './upgrades.ts'
 
-/** Those of its parts, and how long a connection may be silent. */
+/** Limits of the server's parts, and of silent connections. */
 export type ServerLimits = BodyLimits &
   EncodingLimits &
   FloodLimits &
@@ -66,60 +77,72 @@ export type ServerLimits = BodyLimits &
   Pick<Limits, 'headersMs' | 'keepAliveMs'>
 export type ServerOptions = {
   readonly limits: ServerLimits
-  /** Sockets and WebSockets of clients over several servers; left out: of this one. The total of sockets is always its own. */
-  readonly caps?: OpenCaps | undefined
-  /** Who reads plain requests: llhttp on their sockets, or Node's server as all others. */
+  /**
+   * Concurrency limits over several servers; left out: of this server only. The total of sockets is
+   * always this server's own.
+   */
+  readonly concurrencyLimits?: OpenConcurrencyLimit | undefined
+  /** Reader of plain requests: llhttp on their sockets, or Node's server as for all others. */
   readonly http: 'llhttp' | 'node'
-  /** Origins of browsers, or '*'. */
+  /** Allowed origins of browsers, or '*'. */
   readonly cors: readonly string[]
-  /** Names that a Host header may have besides loopback names and addresses; '*' for all. */
+  /** Allowed names in a Host header, besides loopback names and addresses; '*' allows all. */
   readonly hosts: readonly string[]
   readonly trustedProxies: TrustedProxies
-  /** Who names the client of each connection by the PROXY protocol, and has to. */
+  /** Proxies that must name each client by the PROXY protocol. */
   readonly namingProxies: TrustedProxies
-  /** One of them did not: its connection is closed. */
+  /** Called when such a proxy did not name a client; the connection is closed. */
   readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
-  /** Callers may say who they are; undefined: all are known by their addresses. */
+  /** API keys of clients. undefined: clients are identified by address. */
   readonly apiKeys?: ApiKeys | undefined
-  readonly answer: Answerer
-  /** Of JSON-RPC requests, and of whatever else is asked over HTTP. */
-  readonly limiter: Pick<Limiter, 'charge' | 'held' | 'owe'>
-  readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
-  /** The answer could not be sent, which no client can cause. */
+  readonly respond: Responder
+  /** Rate limits of JSON-RPC requests, and of all other HTTP requests (`nonRpcRequests`). */
+  readonly limiter: Pick<Limiter, 'charge' | 'throttled' | 'owe'>
+  readonly nonRpcRequests: Pick<Limiter, 'charge' | 'throttled' | 'owe'>
+  /** Reports a response that could not be sent, which no client can cause. */
   readonly onBug: (error: unknown) => void
-  /** WebSocket /feed; undefined: not served. */
-  readonly feed: FeedDoor | undefined
-  /** @param maxLagMs longest time without anything new; left out: as long as it may be */
+  /** Handler of WebSocket /feed; undefined: not served. */
+  readonly feed: FeedHandler | undefined
+  /** @param maxLagMs maximum age of the newest data; left out: the default */
   readonly readiness: (maxLagMs?: number) => Readiness | Promise<Readiness>
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Milliseconds since 1970. */
   readonly clock: () => number
-  /** HTML for people at GET /, where there is no other page. */
+  /** HTML at GET / if there is no status page. */
   readonly page: () => string
   /** undefined: not served. */
   readonly status?: StatusPage | undefined
   /** GET /bootstrap; undefined: not served. */
-  readonly bootstrap?: BootstrapDoor | undefined
+  readonly bootstrap?: BootstrapHandler | undefined
 }
 
 export interface Server {
-  /** Resolves with the port taken. @throws the system's error (EADDRINUSE, EACCES …). */
-  listen(address: ListenAddress): Promise<number>
-  /** JSON-RPC is refused with 503 and this reason; undefined: served. /feed and the health pages are always served. */
+  /**
+   * Resolves with the port taken.
+   * @throws the system's error (EADDRINUSE, EACCES …)
+   */
+  listen(address: ListenOptions): Promise<number>
+  /**
+   * Refuses JSON-RPC with 503 and this reason; undefined: JSON-RPC is served. /feed and the health
+   * pages are always served.
+   */
   setPaused(reason: 'starting' | 'draining' | undefined): void
-  /** WebSockets opened with the keys of these names end with 1008. */
+  /** Closes the WebSockets of these keys with code 1008. */
   closeCallers(names: ReadonlySet<string>): void
-  /** Requests and messages being answered. */
+  /** Number of requests and messages being answered. */
   readonly inFlight: number
   readonly webSockets: number
   readonly adopt: Adopt
   readonly unsent: Unsent['stats']
   readonly encoding: Encoding['stats']
   readonly sockets: Sockets['stats']
-  /** Open sockets, WebSockets included. */
+  /** Number of open sockets, WebSockets included. */
   connections(): Promise<number>
-  /** WebSockets get 1001 once their answers are out; resolves when all is answered, or after `withinMs`. */
+  /**
+   * Resolves when all requests are answered, or after `withinMs`. WebSockets are then closed with
+   * code 1001.
+   */
   drain(withinMs: number): Promise<void>
   close(): Promise<void>
   /** For tests: requests without a socket. */
@@ -127,11 +150,11 @@ export interface Server {
 }
 
 /**
- * Connections that wait to be accepted. Beyond Node's 511 a burst makes new clients wait for a second, until they ask again; the system
- * allows 4,096 at most by default (net.core.somaxconn).
+ * Maximum number of connections that wait to be accepted. With Node's default of 511, clients of a
+ * burst wait a second for their retry. The system allows at most 4,096 by default
+ * (net.core.somaxconn).
  */
 const BACKLOG = 4_096
-const UNSUPPORTED_TYPE = 'invalid content type, only application/json is supported'
 
 export async function createServer(options: ServerOptions): Promise<Server> {
   const { limits, trustedProxies } = options
@@ -145,23 +168,28 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   const { limiter } = options
   const strike = (socket: Socket) => sockets.strike(socket)
   const bodies = createBodies({ limits, intake, limiter, strike })
-  const held = createHeld(strike)
+  const throttle = createThrottle(strike)
   const headersWithoutOrigin = {
     ...(isAnyOrigin ? { 'access-control-allow-origin': '*' } : { vary: 'Origin' }),
     'access-control-expose-headers': EXPOSED_HEADERS.join(', '),
   }
-  const answering = {
-    ...{ isHostAllowed, isAnyOrigin, headersWithoutOrigin },
-    ...{ state, unsent, outgoing, encoding },
+  const responding = {
+    isHostAllowed,
+    isAnyOrigin,
+    headersWithoutOrigin,
+    state,
+    unsent,
+    outgoing,
+    encoding,
   }
-  const { bodyBytes } = limits
-  const calls = createHttpCalls({ ...options, ...answering, bodyBytes, bodies, held })
+  const calls = createHttpCalls({ ...options, ...responding })
   const later = createTurns(Math.max(1, limits.requestsPerTurn))
   const http = openHttp(limits)
   const sockets = guardSockets(http, {
     ...options,
     headersWithoutOrigin,
-    open: (socket, toNode) => (short === undefined ? toNode(socket) : short.open(socket, toNode)),
+    open: (socket, toNode) =>
+      fastPath === undefined ? toNode(socket) : fastPath.open(socket, toNode),
   })
   const floods = watchFloods(limits, (socket, by) => {
     const address = 'address' in by ? by.address : addressOf(by, trustedProxies)
@@ -170,49 +198,46 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     stopParsing(socket)
     socket.destroy()
   })
-  const shared = { ...options, ...answering, floods, later, sockets, intake }
-  const short = options.http === 'llhttp' ? createShortWay(shared) : undefined
+  const shared = { ...options, ...responding, floods, later, sockets, intake }
+  const fastPath = options.http === 'llhttp' ? createFastPath(shared) : undefined
   const server = fastify({
     serverFactory(route) {
-      const begin = createBeginning({ ...options, calls, sockets, floods, later, route })
-      // Node would answer by itself to an expectation that it does not know, past every bound.
-      return http.on('request', begin).on('checkExpectation', begin)
+      const start = createRequestStart({ ...options, sockets, floods, later, route })
+      // Node would answer an unknown expectation by itself, without any limit.
+      return http.on('request', start).on('checkExpectation', start)
     },
     clientErrorHandler: sockets.onBroken,
     bodyLimit: limits.bodyBytes,
     forceCloseConnections: true,
     return503OnClosing: false,
     exposeHeadRoutes: true,
-    // No route has one, and what compiles them is 115 modules of every start.
+    // Schemas stay off, because a method's codecs validate its parameters. A schema compiler would
+    // load 115 modules at every start.
     schemaController: { compilersFactory: { buildValidator: noSchema, buildSerializer: noSchema } },
   })
-  addRefusals(server, { options, held, isHostAllowed, calls })
+  addRefusals(server, { options, throttle, isHostAllowed, calls })
   await server.register(cors, corsOf(options.cors))
-  server.removeAllContentTypeParsers()
-  server.addContentTypeParser([...JSON_TYPES], (_request, payload, done) =>
-    bodies.read(payload, addressOf(payload, trustedProxies), done),
-  )
   addPages(server, options)
-  addEndpoints(server, calls, state)
+  addEndpoints(server, { ...options, bodies, throttle, calls, state })
   const upgrades = serveWebSockets(http, shared)
-  return controlsOf({ server, short, state, unsent, encoding, sockets, ...upgrades })
+  return controlsOf({ server, fastPath, state, unsent, encoding, sockets, ...upgrades })
 }
 
 function noSchema(): never {
-  throw new Error('a route has a schema, and nothing compiles it')
+  throw new Error('a route has a schema, but this server has no schema compiler')
 }
 
 function controlsOf(
   parts: {
     readonly server: FastifyInstance
-    readonly short: ShortWay | undefined
+    readonly fastPath: FastPath | undefined
     readonly state: ServerState
     readonly unsent: Unsent
     readonly encoding: Encoding
     readonly sockets: Sockets
   } & ReturnType<typeof serveWebSockets>,
 ): Server {
-  const { server, short, state, unsent, encoding, sockets, webSockets, adopt } = parts
+  const { server, fastPath, state, unsent, encoding, sockets, webSockets, adopt } = parts
   return {
     async listen(address) {
       await server.listen({ ...address, backlog: BACKLOG })
@@ -223,7 +248,7 @@ function controlsOf(
     },
     closeCallers(names) {
       const isMeant = (address: string) => names.has(keyNameOf(address) ?? '')
-      webSockets.closeAll(1008, 'its API key is not valid any more', isMeant)
+      webSockets.closeAll(1008, 'the API key is no longer valid', isMeant)
     },
     get inFlight() {
       return state.inFlight
@@ -245,7 +270,7 @@ function controlsOf(
     },
     async close() {
       webSockets.closeAll(1001, 'the node is stopping')
-      short?.close()
+      fastPath?.close()
       sockets.closeUnserved()
       await server.close()
     },
@@ -253,45 +278,26 @@ function controlsOf(
   }
 }
 
-/** What is no JSON-RPC request as it should be: who may ask at all, what is not read, what is not here. */
+/** Adds the refusals of requests: forbidden clients, unreadable bodies, and unknown paths. */
 function addRefusals(
   server: FastifyInstance,
-  { options, held, isHostAllowed, calls }: Refusing,
+  { options, throttle, isHostAllowed, calls }: Refusing,
 ): void {
   server.addHook('onRequest', (request, reply, done) => {
     const fault = faultOfHead(request.raw, isHostAllowed)
-    const go = () => {
-      if (fault === undefined) done()
-      else refuse(reply, ...fault)
-    }
-    admit(request, reply, { ...options, held, isServed: fault === undefined, done: go })
+    if (fault !== undefined)
+      admitNonRpcRequest(reply, { ...options, throttle, done: () => refuse(reply, ...fault) })
+    else if (isCall(request)) done()
+    else admitNonRpcRequest(reply, { ...options, throttle, done })
   })
-  server.setErrorHandler((error: HttpError, _request, reply) => answerFailure(error, reply, calls))
-  server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply))
+  server.setErrorHandler((error: HttpError, _request, reply) => sendFailure(error, reply, calls))
+  server.setNotFoundHandler((request, reply) => sendNotFound(request, reply))
 }
 type Refusing = {
   readonly options: ServerOptions
-  readonly held: Held
+  readonly throttle: Throttle
   readonly isHostAllowed: (host: string | undefined) => boolean
   readonly calls: HttpCalls
-}
-
-function addEndpoints(server: FastifyInstance, calls: HttpCalls, state: ServerState): void {
-  for (const [path, endpoint] of ENDPOINTS)
-    server.post<{ Body: Body | undefined }>(path, (request, reply) => {
-      if (state.paused !== undefined) {
-        answerPaused(state.paused, reply)
-        return
-      }
-      // Without a content type and a body, no parser is asked.
-      if (request.body === undefined) {
-        refuse(reply, 415, UNSUPPORTED_TYPE)
-        return
-      }
-      reply.hijack()
-      const headers = reply.getHeaders() as OutgoingHttpHeaders
-      calls.answer(request.body, { request: request.raw, response: reply.raw, endpoint, headers })
-    })
 }
 
 function addPages(server: FastifyInstance, options: ServerOptions): void {
@@ -316,9 +322,9 @@ function addPages(server: FastifyInstance, options: ServerOptions): void {
   )
   server.get('/healthz', () => ({ status: 'alive' }))
   server.get('/readyz', async (request, reply) => {
-    const asked = maxLagOf(request.url)
-    if ('wrong' in asked) return refuse(reply, 400, asked.wrong)
-    const { status, reasons, details } = await options.readiness(asked.maxLagMs)
+    const requested = maxLagOf(request.url)
+    if ('wrong' in requested) return refuse(reply, 400, requested.wrong)
+    const { status, reasons, details } = await options.readiness(requested.maxLagMs)
     return reply.code(status === 'unready' ? 503 : 200).send({ status, reasons, ...details })
   })
 }
@@ -327,7 +333,7 @@ const sendFile = (reply: FastifyReply, file: PageFile | undefined): FastifyReply
   file === undefined ? refuse(reply, 404, 'not found') : reply.headers(file.headers).send(file.body)
 
 type HttpError = Error & { readonly statusCode?: number }
-function answerFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls): FastifyReply {
+function sendFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls): FastifyReply {
   const status = error.statusCode ?? 500
   if (status === 415 && error.message !== UNSUPPORTED_ENCODING)
     return refuse(reply, 415, UNSUPPORTED_TYPE)
@@ -339,35 +345,25 @@ function answerFailure(error: HttpError, reply: FastifyReply, calls: HttpCalls):
   return reply
 }
 
-type Admission = Pick<ServerOptions, 'limiter' | 'visits' | 'trustedProxies'> & {
-  readonly held: Held
-  /** By its headers. */
-  readonly isServed: boolean
+type Admission = Pick<ServerOptions, 'nonRpcRequests' | 'trustedProxies'> & {
+  readonly throttle: Throttle
   readonly done: () => void
 }
 
 /**
- * JSON-RPC pays when its body is read. Everything else pays here, from a purse of its own: a load balancer asks for health while its
- * clients are refused. A long body of it is not read.
+ * Charges a request that is not JSON-RPC. JSON-RPC pays when its body is read. Other requests have
+ * a separate bucket, because a load balancer checks the health of a node with refused clients. A
+ * long body is not read.
  */
-function admit(request: FastifyRequest, reply: FastifyReply, admission: Admission): void {
-  const { trustedProxies, done } = admission
-  const { raw } = request
+function admitNonRpcRequest(
+  reply: FastifyReply,
+  { nonRpcRequests, trustedProxies, throttle, done }: Admission,
+): void {
+  const { raw } = reply.request
   const address = addressOf(raw, trustedProxies)
-  const isCall =
-    admission.isServed &&
-    request.method === 'POST' &&
-    ENDPOINTS.has(pathOf(request.url)) &&
-    isJsonType(raw.headers['content-type'])
-  const purse = isCall ? admission.limiter : admission.visits
-  const held = purse.held(address)
-  if (held !== undefined) {
-    reply.hijack()
-    admission.held.hold(held, { request: raw, response: reply.raw, headers: {} })
-    return
-  }
-  if (isCall) {
-    done()
+  const refusal = nonRpcRequests.throttled(address)
+  if (refusal !== undefined) {
+    refuseLater(refusal, reply, throttle)
     return
   }
   const isUnread = isLong(raw)
@@ -376,25 +372,14 @@ function admit(request: FastifyRequest, reply: FastifyReply, admission: Admissio
     stopParsing(raw.socket)
     reply.raw.once('finish', () => raw.socket.destroy())
   }
-  void Promise.resolve(purse.charge(address, isUnread ? UNREAD_POINTS : 1)).then((charge) => {
-    if (charge.isAllowed) done()
-    else refuse(reply.headers(headersOfRefusal(charge)), 429, 'too many requests')
-  })
+  void Promise.resolve(nonRpcRequests.charge(address, isUnread ? UNREAD_POINTS : 1)).then(
+    (charge) => {
+      if (charge.isAllowed) done()
+      else refuse(reply.headers(headersOfRefusal(charge)), 429, 'too many requests')
+    },
+  )
 }
-function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (!ENDPOINTS.has(pathOf(request.url))) return refuse(reply, 404, 'not found')
   return refuse(reply.header('allow', 'POST, GET, OPTIONS'), 405, 'method not allowed')
-}
-
-function answerPaused(reason: 'starting' | 'draining', reply: FastifyReply): FastifyReply {
-  const message = reason === 'starting' ? 'the node is starting' : 'the node is stopping'
-  return reply
-    .code(503)
-    .header('retry-after', '1')
-    .header('connection', 'close')
-    .send({ jsonrpc: '2.0', id: null, error: unavailable(message, reason).toObject() })
-}
-
-function refuse(reply: FastifyReply, status: number, text: string): FastifyReply {
-  return reply.code(status).type('text/plain; charset=utf-8').send(`${text}\n`)
 }

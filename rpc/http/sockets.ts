@@ -1,66 +1,81 @@
-/** The sockets of the HTTP server, from accept to close: who gets one, who loses one, and how those that are late are closed. */
+/**
+ * Sockets of the HTTP server, from accept to close: admission, eviction, and the end of late ones.
+ */
 import type { IncomingMessage, OutgoingHttpHeaders, Server, ServerResponse } from 'node:http'
 import { BlockList, type Socket } from 'node:net'
-import { awaitProxyHeader, type ProxyRefusal } from '../behind/proxied.ts'
-import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../seam/address.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { OpenCaps } from '../seam/shared-caps.ts'
+import type { Limits } from '../core/limits.ts'
+import { clientAddress, isTrusted, limiterKey, type TrustedProxies } from '../limiter/address.ts'
+import type { OpenConcurrencyLimit } from '../limiter/shared-concurrency-limits.ts'
+import { awaitProxyHeader, type ProxyRefusal } from '../proxy/proxied.ts'
 import { createClosing, endBroken } from '../sockets/closing.ts'
 import { createCutOffs } from '../sockets/cut-offs.ts'
 import { createRefusals, type RefusalLimits, type Refusals } from '../sockets/refusals.ts'
+import { refusePeers, takeConnections } from '../wire/internals.ts'
 import { Incoming } from './incoming.ts'
-import { type Activity, createPlaces, type Place, type Places } from './places.ts'
+import {
+  type Activity,
+  createSocketRegistry,
+  type SocketEntry,
+  type SocketRegistry,
+} from './socket-registry.ts'
 
 export interface Sockets {
-  /** The headers of a request are here. */
-  begin(request: IncomingMessage, response: ServerResponse): void
-  /** The same of a request that was read before Node: its headers alone are here, or it is whole. */
-  beginPlain(socket: Socket, is: 'arriving' | 'whole'): void
-  /** It is answered, or is Node's after all. */
+  /** Called when the headers of a request are read. */
+  start(request: IncomingMessage, response: ServerResponse): void
+  /** Called for a request of the fast path: its headers or the whole request have been read. */
+  startPlain(socket: Socket, is: 'arriving' | 'complete'): void
+  /** Called when such a request is answered, or goes to Node. */
   endPlain(socket: Socket): void
-  /** Node reads what is not whole, and counts its time anew: it has begun at `since`. */
-  handOver(socket: Socket, since: number): void
-  /** Closes it: what it sends does not come in time. */
-  closeLate(socket: Socket): void
-  /** Closes those that were handed over and are late by now. */
-  closeHandedOver(now: number): void
   /**
-   * Its client has sent what costs many times its bytes to be received. The caller ends this connection; when it is the second one within
-   * `cutOffMs`, its address loses those that wait for no answer, and gets no new ones for so long. Not a trusted proxy, whose clients are many.
+   * Gives an incomplete request to Node, which restarts its timeout.
+   * @param since start of the request
+   */
+  yieldSocket(socket: Socket, since: number): void
+  /** Closes a connection whose request is late. */
+  closeLate(socket: Socket): void
+  /** Closes connections that were given to Node and are late. */
+  closeYielded(now: number): void
+  /**
+   * Records a client whose input costs many times its bytes; the caller closes the connection. At
+   * the second time within `cutOffMs` the address loses its idle and arriving connections. It gets
+   * no new ones for as long. A trusted proxy is exempt, because it has many clients.
    */
   strike(socket: Socket): void
-  /** Ends those that are refused, those whose client is not named yet, and those that come. */
+  /** Closes refused connections and those without a named client, and refuses new ones. */
   closeUnserved(): void
-  /** What comes over a socket is no request, or did not come in time. */
+  /** Handles a broken or late request. */
   onBroken(error: NodeJS.ErrnoException, socket: Socket): void
   readonly stats: {
-    /** Answered with 503, or closed on accept: too many of the address, or all are busy. */
+    /** Refused with 503 or closed on accept, because the address or the total is at its limit. */
     readonly refused: number
-    /** Closed while idle, because another client needed the place. */
+    /** Closed while idle, because another client needed the entry. */
     readonly evicted: number
-    /** Closed because headers or a body did not come in time. */
+    /** Closed because headers or a body were late. */
     readonly late: number
-    /** Times that an address was cut off. */
+    /** Number of times that an address was cut off. */
     readonly cutOff: number
-    /** Closed because a proxy that has to name its client did not. */
+    /** Closed because a proxy did not name its client. */
     readonly unnamed: number
   }
 }
 
 type Open = {
   readonly socket: Socket
-  place: Place<Open> | undefined
-  /** Requests that are not answered yet. */
-  unanswered: number
-  /** The newest of them, while it comes in. */
+  entry: SocketEntry<Open> | undefined
+  /** Number of unanswered requests. */
+  openRequests: number
+  /** The newest request, while incomplete. */
   arriving: IncomingMessage | 'plain' | undefined
-  /** When the request began that was handed over to Node before it was whole. */
+  /** Start of an incomplete request that was given to Node. */
   since: number | undefined
-  /** It is about to be closed for its lateness. */
+  /** The connection is about to be closed, because it is late. */
   isLate: boolean
 }
 
-/** Where a socket has what is known of it: three looks in a request, which in a map cost the collector as well. */
+/**
+ * Property of a socket with its state. A request reads the state three times, and a map would also
+ * cost garbage collection.
+ */
 const OPEN = Symbol('open')
 type Known = Socket & { [OPEN]?: Open }
 const openOf = (socket: Socket): Open | undefined => (socket as Known)[OPEN]
@@ -70,46 +85,52 @@ export type SocketLimits = RefusalLimits &
 
 export type GuardOptions = {
   readonly limits: SocketLimits
-  /** Sockets of an address over several servers; left out: of this one. */
-  readonly caps?: OpenCaps | undefined
+  /** Limit of an address's sockets over several servers; left out: of this server only. */
+  readonly concurrencyLimits?: OpenConcurrencyLimit | undefined
   readonly trustedProxies: TrustedProxies
-  /** Whose connections begin with the header of the PROXY protocol; of nobody else's is it looked for. */
+  /**
+   * Proxies whose connections start with the PROXY header. The header is read from no other peer.
+   */
   readonly namingProxies: TrustedProxies
   readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
-  /** Headers of an answer that no browser's origin decides. */
+  /** Response headers that do not depend on a browser's origin. */
   readonly headersWithoutOrigin: OutgoingHttpHeaders
   /** Monotonic milliseconds. */
   readonly now: () => number
-  /** A socket that has a place; `toNode` gives it its parser. */
+  /** Called with an admitted socket; `toNode` attaches Node's parser. */
   readonly open: (socket: Socket, toNode: (socket: Socket) => void) => void
 }
 
 /**
- * Node's own listener, which gives a socket its parser, is called after the socket has got a place. A refused one costs 35 µs of processor
- * time instead of 115 (2026-11), and most of it is the system's.
- * libuv accepts one connection in a turn of the loop, so that however many come, requests are read in between.
+ * Guards a server: a socket gets Node's parser only after admission. A refused socket costs 35 µs
+ * of processor time instead of 115 µs (2026-11), most of it in the system. libuv accepts one
+ * connection in a turn of the loop, so requests are read between any number of new connections.
  */
 export function guardSockets(http: Server, options: GuardOptions): Sockets {
   const { limits, trustedProxies, namingProxies } = options
   const { sockets: total, socketsPerClient: perKey } = limits
-  const places = createPlaces<Open>({ total, perKey, caps: options.caps })
+  const registry = createSocketRegistry<Open>({
+    total,
+    perKey,
+    concurrencyLimits: options.concurrencyLimits,
+  })
   const stats = { refused: 0, evicted: 0, late: 0, cutOff: 0, unnamed: 0 }
   const cuts = createCutOffs(limits.cutOffMs, options.now)
   const closeSoon = createClosing()
   const late = createLate(stats, limits, closeSoon)
   const keyOf = createKeys(trustedProxies)
   const refusals = createRefusals(limits, { ...options, headers: options.headersWithoutOrigin })
-  const admit = createAdmission({ places, refusals, stats, keyOf })
+  const admit = createAdmission({ registry, refusals, stats, keyOf })
 
-  /** It is closed unheard, and not even told. */
+  /** Tells whether a connection is closed on accept, without a response. */
   function isUnwanted(remote: string): boolean {
     const key = keyOf(remote)
     if (key === undefined) return false
-    if (!cuts.has(key) && (!places.isFull(key) || refusals.hasRoom(key))) return false
+    if (!cuts.has(key) && (!registry.isFull(key) || refusals.hasCapacity(key))) return false
     stats.refused++
     return true
   }
-  const naming = createNaming({ ...options, places, refusals, stats, isUnwanted })
+  const naming = createNaming({ ...options, registry, refusals, stats, isUnwanted })
   const isNaming = (remote: string | undefined) =>
     namingProxies.rules.length > 0 &&
     isTrusted(clientAddress(remote, undefined, NONE), namingProxies)
@@ -123,24 +144,24 @@ export function guardSockets(http: Server, options: GuardOptions): Sockets {
   })
   http.prependListener('upgrade', (request) => {
     const one = openOf(request.socket)
-    if (one !== undefined) places.set(one.place!, 'busy')
+    if (one !== undefined) registry.set(one.entry!, 'busy')
   })
 
   return {
     stats,
-    ...followRequests((one) => places.set(one.place!, activityOf(one))),
+    ...followRequests((one) => registry.set(one.entry!, activityOf(one))),
     closeUnserved() {
       refusals.close()
       naming.close()
     },
-    handOver: late.handOver,
+    yieldSocket: late.yieldSocket,
     closeLate: (socket) => late.close(lateError(), socket),
-    closeHandedOver: late.closeHandedOver,
+    closeYielded: late.closeYielded,
     strike(socket) {
       const key = keyOf(socket.remoteAddress)
       if (key === undefined || !cuts.strike(key)) return
       stats.cutOff++
-      for (const one of places.unanswered(key)) {
+      for (const one of registry.openRequests(key)) {
         if (one.socket === socket) continue
         one.socket.pause()
         closeSoon(() => one.socket.destroy())
@@ -154,51 +175,57 @@ export function guardSockets(http: Server, options: GuardOptions): Sockets {
   }
 }
 
-/** What a socket does with its requests. @param look is told of each change */
+/**
+ * Follows the requests of a socket.
+ * @param check called at each change
+ */
 function followRequests(
-  look: (one: Open) => void,
-): Pick<Sockets, 'begin' | 'beginPlain' | 'endPlain'> {
+  check: (one: Open) => void,
+): Pick<Sockets, 'start' | 'startPlain' | 'endPlain'> {
   function hasArrived(request: Incoming): void {
     const one = openOf(request.socket)
     if (one?.arriving !== request) return
     one.arriving = undefined
     one.since = undefined
-    look(one)
+    check(one)
   }
-  function isAnswered(this: ServerResponse): void {
+  function onResponseEnd(this: ServerResponse): void {
     const one = openOf(this.req.socket)!
-    one.unanswered--
-    look(one)
+    one.openRequests--
+    check(one)
   }
   return {
-    begin(request, response) {
+    start(request, response) {
       const one = openOf(request.socket)
       if (one === undefined) return
-      one.unanswered++
+      one.openRequests++
       one.arriving = request
-      look(one)
+      check(one)
       if (request instanceof Incoming) request.onArrived = hasArrived
-      // Not `once`, here and in the other parts of a request: an event that comes once needs no wrapper that takes its listener away.
-      response.on('close', isAnswered)
+      // `on` needs no wrapper that removes its listener, unlike `once`. The event is emitted once.
+      response.on('close', onResponseEnd)
     },
-    beginPlain(socket, is) {
+    startPlain(socket, is) {
       const one = openOf(socket)
       if (one === undefined) return
-      one.unanswered++
+      one.openRequests++
       one.arriving = is === 'arriving' ? 'plain' : undefined
-      look(one)
+      check(one)
     },
     endPlain(socket) {
       const one = openOf(socket)
       if (one === undefined) return
-      one.unanswered--
+      one.openRequests--
       if (one.arriving === 'plain') one.arriving = undefined
-      look(one)
+      check(one)
     },
   }
 }
 
-/** A proxy's sockets are many clients': none of them is refused for the others, and none is closed under a request on its way. */
+/**
+ * Creates the function from remote address to key. A proxy has no key, because its sockets belong
+ * to many clients. None of them is refused or evicted for the others.
+ */
 const createKeys =
   (trustedProxies: TrustedProxies) =>
   (remote: string | undefined): string | undefined => {
@@ -207,25 +234,28 @@ const createKeys =
   }
 
 const NONE = new BlockList()
-/** Whoever it is, a trusted proxy as well. */
+/** Returns the key of a peer, even of a trusted proxy. */
 const peerKeyOf = ({ remoteAddress }: Socket): string =>
   limiterKey(clientAddress(remoteAddress, undefined, NONE))
 
-/** A connection whose client will be named counts among all, and from then on for that client. @param open it is known */
+/**
+ * Waits for the client's name from a proxy. Until then the connection counts in the total only, and
+ * later for the client.
+ */
 function createNaming(options: {
   readonly limits: SocketLimits
   readonly onUnnamed: (why: ProxyRefusal, proxy: string) => void
-  readonly places: Places<Open>
+  readonly registry: SocketRegistry<Open>
   readonly refusals: Refusals
   readonly stats: { refused: number; evicted: number; unnamed: number }
   readonly isUnwanted: (remote: string) => boolean
 }): { name(socket: Socket, open: () => void): void; close(): void } {
-  const { limits, places, refusals, stats, isUnwanted } = options
+  const { limits, registry, refusals, stats, isUnwanted } = options
   const onRefused = (why: ProxyRefusal, proxy: string) => {
     stats.unnamed++
     options.onUnnamed(why, proxy)
   }
-  /** Bounded by the places. */
+  /** Waiting sockets, bounded by the registry. */
   const waiting = new Set<Socket>()
   let isClosed = false
 
@@ -234,7 +264,7 @@ function createNaming(options: {
       socket.destroy()
       return
     }
-    const entered = places.enter(undefined, openWith(socket))
+    const entered = registry.enter(undefined, openWith(socket))
     if (entered === undefined) {
       stats.refused++
       refusals.refuse(socket, peerKeyOf(socket), 'all')
@@ -246,7 +276,7 @@ function createNaming(options: {
     }
     const leave = () => {
       waiting.delete(socket)
-      places.leave(entered.place)
+      registry.leave(entered.entry)
     }
     waiting.add(socket)
     socket.once('close', leave)
@@ -267,18 +297,22 @@ function createNaming(options: {
 }
 
 const openWith = (socket: Socket): Open => ({
-  ...{ socket, place: undefined, unanswered: 0 },
-  ...{ arriving: undefined, since: undefined, isLate: false },
+  socket,
+  entry: undefined,
+  openRequests: 0,
+  arriving: undefined,
+  since: undefined,
+  isLate: false,
 })
 
-/** Gives a socket its place, or refuses it; false: refused. */
+/** Creates the admission of sockets. False: the socket is refused. */
 function createAdmission({
-  places,
+  registry,
   refusals,
   stats,
   keyOf,
 }: {
-  readonly places: Places<Open>
+  readonly registry: SocketRegistry<Open>
   readonly refusals: Refusals
   readonly stats: { refused: number; evicted: number }
   readonly keyOf: (remote: string | undefined) => string | undefined
@@ -286,10 +320,10 @@ function createAdmission({
   return (socket) => {
     const one = openWith(socket)
     const key = keyOf(socket.remoteAddress)
-    const entered = places.enter(key, one)
+    const entered = registry.enter(key, one)
     if (entered === undefined) {
       stats.refused++
-      const isFull = key !== undefined && places.isFull(key)
+      const isFull = key !== undefined && registry.isFull(key)
       refusals.refuse(socket, key ?? peerKeyOf(socket), isFull ? 'address' : 'all')
       return false
     }
@@ -297,42 +331,39 @@ function createAdmission({
       stats.evicted++
       entered.evicted.socket.destroy()
     }
-    const { place } = entered
-    one.place = place
+    const { entry } = entered
+    one.entry = entry
     ;(socket as Known)[OPEN] = one
-    socket.once('close', () => places.leave(place))
+    socket.once('close', () => registry.leave(entry))
     return true
   }
 }
 
-function activityOf({ unanswered, arriving }: Open): Activity {
-  if (unanswered === 0) return 'idle'
-  return unanswered === 1 && arriving !== undefined ? 'arriving' : 'busy'
+function activityOf({ openRequests, arriving }: Open): Activity {
+  if (openRequests === 0) return 'idle'
+  return openRequests === 1 && arriving !== undefined ? 'arriving' : 'busy'
 }
 
-/** Asks before a connection gets its socket, where Node can ask, and before a socket gets its parser. */
+/** Checks a peer before Node creates its socket, and opens the socket before it gets a parser. */
 function standBefore(
   http: Server,
   isUnwanted: (remote: string) => boolean,
   open: (socket: Socket, toNode: (socket: Socket) => void) => void,
 ): void {
-  // Where Node does not ask it, such a connection is refused by `open`.
-  Object.assign(http, { blockList: { check: isUnwanted } })
-  const [attach, ...others] = http.listeners('connection')
-  if (attach === undefined || others.length > 0) throw new Error('not the listeners of node:http')
-  http.removeAllListeners('connection')
-  const toNode = (socket: Socket) => void attach.call(http, socket)
+  // `open` also refuses unwanted peers, if Node does not use its block list.
+  refusePeers(http, isUnwanted)
+  const toNode = takeConnections(http)
   http.on('connection', (socket: Socket) => open(socket, toNode))
 }
 
-/** Sockets that are late, each of which is closed once, and those that may become so after they were handed over. */
+/** Late sockets, each closed once, and sockets given to Node that may become late. */
 function createLate(
   stats: { late: number },
   { headersMs, requestMs }: Pick<SocketLimits, 'headersMs' | 'requestMs'>,
   closeSoon: ReturnType<typeof createClosing>,
 ) {
-  /** Bounded by the sockets. */
-  const handed = new Set<Open>()
+  /** Bounded by the number of sockets. */
+  const yielded = new Set<Open>()
 
   function close(error: Error, socket: Socket): void {
     const one = openOf(socket)
@@ -343,19 +374,19 @@ function createLate(
   }
   return {
     close,
-    handOver(socket: Socket, since: number): void {
+    yieldSocket(socket: Socket, since: number): void {
       const one = openOf(socket)
       if (one === undefined) return
       one.since = since
-      handed.add(one)
+      yielded.add(one)
     },
-    closeHandedOver(now: number): void {
-      for (const one of handed) {
+    closeYielded(now: number): void {
+      for (const one of yielded) {
         const { socket, since, arriving } = one
         const isOver = since === undefined || socket.destroyed
         const limitMs = arriving === undefined ? Math.min(headersMs, requestMs) : requestMs
         if (!isOver && now - since <= limitMs) continue
-        handed.delete(one)
+        yielded.delete(one)
         if (!isOver) close(lateError(), socket)
       }
     },

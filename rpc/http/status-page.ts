@@ -1,4 +1,4 @@
-/** The status page as the server has it: files for GET, and who looks over a WebSocket. What is in it is handed in. */
+/** Interface of the status page to the server: files for GET, and viewers over a WebSocket. */
 import type { Open } from './websocket.ts'
 
 export type PageFile = {
@@ -7,21 +7,24 @@ export type PageFile = {
 }
 
 export interface StatusPage {
-  /** For a browser at GET /. */
+  /** Page for a browser at GET /. */
   html(): Promise<PageFile>
-  /** Of GET /page/<name>; undefined: there is none. */
+  /** Returns the file of GET /page/<name>. undefined: unknown name. */
   file(name: string): Promise<PageFile | undefined>
-  /** WebSocket LIVE_PATH. */
+  /** Handler of the WebSocket at LIVE_PATH. */
   readonly live: Open
 }
 
 export const LIVE_PATH = '/page/live'
 export const FILES_PATH = '/page/'
 
-/** A client of JSON-RPC or of curl takes anything, or JSON. */
+/** Tells whether the client is a browser. JSON-RPC clients and curl accept anything, or JSON. */
 export const isBrowser = (accept: string | undefined): boolean =>
   accept?.includes('text/html') === true
 
-/** A page that this very node has sent: it may read what the node says, whatever other origins may. */
+/**
+ * Tells whether a page comes from this node. Such a page may read the node's responses, whatever
+ * other origins may do.
+ */
 export const isOwnOrigin = (origin: string | undefined, host: string | undefined): boolean =>
   host !== undefined && (origin === `http://${host}` || origin === `https://${host}`)

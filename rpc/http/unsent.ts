@@ -1,12 +1,16 @@
-/** Answers that their clients have not taken yet: each may wait for so long, all together for so many bytes. */
+/** Responses that clients have not read, bounded in time for each and in bytes for all. */
 
 export interface Unsent {
-  /** Call what it gives when the last byte is with the system, or the connection has ended. `cut` ends the connection. */
+  /**
+   * Adds a response.
+   * @param cut ends the connection
+   * @returns must be called when the system has taken the last byte, or the connection has ended
+   */
   add(bytes: number, cut: () => void): () => void
-  readonly stats: { readonly answers: number; readonly bytes: number; readonly cut: number }
+  readonly stats: { readonly responses: number; readonly bytes: number; readonly cut: number }
 }
 
-type Answer = { readonly bytes: number; readonly until: number; readonly cut: () => void }
+type UnsentResponse = { readonly bytes: number; readonly until: number; readonly cut: () => void }
 
 const SWEEP_MS = 1_000
 
@@ -14,47 +18,48 @@ export type UnsentLimits = { readonly unsentBytes: number; readonly unsentMs: nu
 
 /** @param now monotonic milliseconds */
 export function createUnsent(limits: UnsentLimits, now: () => number): Unsent {
-  /** Oldest first. */
-  const answers = new Set<Answer>()
+  /** Responses, oldest first. */
+  const responses = new Set<UnsentResponse>()
   let bytes = 0
   let cuts = 0
   let sweeper: NodeJS.Timeout | undefined
 
-  function remove(answer: Answer): void {
-    if (!answers.delete(answer)) return
-    bytes -= answer.bytes
-    if (answers.size > 0) return
+  function remove(response: UnsentResponse): void {
+    if (!responses.delete(response)) return
+    bytes -= response.bytes
+    if (responses.size > 0) return
     clearInterval(sweeper)
     sweeper = undefined
   }
-  function cut(answer: Answer): void {
-    remove(answer)
+  function cut(response: UnsentResponse): void {
+    remove(response)
     cuts++
-    answer.cut()
+    response.cut()
   }
   function sweep(): void {
     const at = now()
-    for (const answer of answers) {
-      if (answer.until > at) return
-      cut(answer)
+    for (const response of responses) {
+      if (response.until > at) return
+      cut(response)
     }
   }
 
   return {
     add(size, end) {
-      const answer = { bytes: size, until: now() + limits.unsentMs, cut: end }
-      answers.add(answer)
+      const response = { bytes: size, until: now() + limits.unsentMs, cut: end }
+      responses.add(response)
       bytes += size
       sweeper ??= setInterval(sweep, SWEEP_MS).unref()
-      // Whoever has had the longest time goes first; the newest has had none.
-      for (const oldest of answers) {
-        if (bytes <= limits.unsentBytes || oldest === answer) break
+      // The oldest response is cut first. The newest is never cut, because its client had no time
+      // to read it.
+      for (const oldest of responses) {
+        if (bytes <= limits.unsentBytes || oldest === response) break
         cut(oldest)
       }
-      return () => remove(answer)
+      return () => remove(response)
     },
     get stats() {
-      return { answers: answers.size, bytes, cut: cuts }
+      return { responses: responses.size, bytes, cut: cuts }
     },
   }
 }

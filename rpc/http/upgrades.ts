@@ -1,12 +1,12 @@
-/** Requests to become a WebSocket: who may, and what is served on it. */
+/** WebSocket upgrades: admission of requests, and the service on each path. */
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Endpoint } from '../../engine/chain/types.ts'
+import type { ApiKeys } from '../core/api-keys.ts'
+import type { Responder } from '../core/exchange.ts'
+import type { Limits } from '../core/limits.ts'
+import { clientAddress, isTrusted, type TrustedProxies } from '../limiter/address.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { clientAddress, isTrusted, type TrustedProxies } from '../seam/address.ts'
-import type { ApiKeys } from '../seam/api-keys.ts'
-import type { Answerer } from '../seam/exchange.ts'
-import type { Limits } from '../seam/limits.ts'
 import { readKey, UNKNOWN_KEY } from './callers.ts'
 import { hostFault } from './hosts.ts'
 import { addressOf, ENDPOINTS, pathOf } from './http.ts'
@@ -14,7 +14,7 @@ import { hasUnknownKey, type Incoming } from './incoming.ts'
 import type { Intake } from './intake.ts'
 import { type MessageLimits, serveMessages } from './messages.ts'
 import type { Outgoing } from './outgoing.ts'
-import type { ServerState } from './state.ts'
+import type { ServerState } from './server-state.ts'
 import { isOwnOrigin, LIVE_PATH, type StatusPage } from './status-page.ts'
 import type { Unsent } from './unsent.ts'
 import {
@@ -33,14 +33,14 @@ export type UpgradeLimits = WebSocketLimits &
 
 type WebSocketOptions = Omit<Shared, 'limits'> & {
   readonly limits: UpgradeLimits
-  /** Origins of browsers, or '*'. */
+  /** Allowed origins of browsers, or '*'. */
   readonly cors: readonly string[]
   readonly trustedProxies: TrustedProxies
   readonly apiKeys?: ApiKeys | undefined
-  readonly answer: Answerer
-  readonly visits: Pick<Limiter, 'charge' | 'held' | 'owe'>
-  /** WebSocket /feed; undefined: not served. */
-  readonly feed: FeedDoor | undefined
+  readonly respond: Responder
+  readonly nonRpcRequests: Pick<Limiter, 'charge' | 'throttled' | 'owe'>
+  /** Handler of WebSocket /feed; undefined: not served. */
+  readonly feed: FeedHandler | undefined
   /** undefined: not served. */
   readonly status?: StatusPage | undefined
   readonly isHostAllowed: (host: string | undefined) => boolean
@@ -50,44 +50,47 @@ type WebSocketOptions = Omit<Shared, 'limits'> & {
   readonly intake: Intake
 }
 
-/** Who stands at /feed, by the URL of its request. `status`: 400 where it is left out. */
-export type FeedDoor = (
+/** Opens a session of /feed for the URL of a request. The default `status` of a refusal is 400. */
+export type FeedHandler = (
   url: string | undefined,
   visitor: FeedVisitor,
-) => FeedVisit | { readonly wrong: string; readonly status?: number }
-/** As its handshake says. */
+) => FeedSession | { readonly wrong: string; readonly status?: number }
+/** Visitor, as its handshake describes it. */
 export type FeedVisitor = {
-  /** Behind trusted proxies. */
+  /** Address of the client behind trusted proxies. */
   readonly address: string
-  /** Somebody who is not trusted says that it asks for another one. */
+  /** An untrusted peer claims to forward for another client. */
   readonly isForwarded: boolean
-  /** TLS to here, or to a trusted proxy. */
+  /** TLS up to this node or to a trusted proxy. */
   readonly isSecure: boolean
   readonly token: string | undefined
 }
-/** Who may copy the state of this node, and what it is sent: by the URL of its request. */
-export type BootstrapDoor = (
+/** Answers a request to copy this node's state, by its URL. */
+export type BootstrapHandler = (
   url: string | undefined,
   visitor: FeedVisitor,
 ) => Promise<{
   readonly status: number
-  /** Why there are no bytes. */
+  /** Reason if there are no bytes. */
   readonly wrong?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly bytes?: Uint8Array<ArrayBuffer>
 }>
-export type FeedVisit = {
+export type FeedSession = {
   readonly open: Open
-  /** Of the answer to the handshake. */
+  /** Headers of the handshake's response. */
   readonly headers: readonly string[]
-  /** What it gets at once. */
+  /** Bytes that the subscriber receives at once. */
   readonly replayBytes: number
 }
 
-/** Takes a handshake of another port of the node, whose Host and Origin are judged: JSON-RPC is served on it, or what is given. */
+/**
+ * Takes over a handshake from another port of the node, after checks of Host and Origin. The
+ * connection serves JSON-RPC or the given handler.
+ */
 export type Adopt = (upgrade: Upgrade, what: Endpoint | Open) => void
 
-/** Of a replay, for a point. */
+/** Bytes of a replay for one point. */
 const REPLAY_POINT_BYTES = 65_536
 
 /** Header of a handshake for the enriched feed. */
@@ -101,13 +104,16 @@ export function visitorOf(
   tokenHeader = TOKEN_HEADER,
 ): FeedVisitor {
   const { 'x-forwarded-for': forwardedFor, 'x-forwarded-proto': proto, forwarded } = headers
-  const isHandedOn = isTrusted(clientAddress(socket.remoteAddress, undefined, trusted), trusted)
+  const isFromTrustedProxy = isTrusted(
+    clientAddress(socket.remoteAddress, undefined, trusted),
+    trusted,
+  )
   const names = Array.isArray(forwardedFor) ? forwardedFor.join(',') : forwardedFor
   const token = headers[tokenHeader]
   return {
     address: clientAddress(socket.remoteAddress, names, trusted),
-    isForwarded: !isHandedOn && (names ?? proto ?? forwarded) !== undefined,
-    isSecure: 'encrypted' in socket || (isHandedOn && proto === 'https'),
+    isForwarded: !isFromTrustedProxy && (names ?? proto ?? forwarded) !== undefined,
+    isSecure: 'encrypted' in socket || (isFromTrustedProxy && proto === 'https'),
     token: typeof token === 'string' ? token : undefined,
   }
 }
@@ -116,7 +122,7 @@ export function serveWebSockets(
   http: Server,
   options: WebSocketOptions,
 ): { readonly webSockets: WebSockets; readonly adopt: Adopt } {
-  const { limits, state, feed, status, visits } = options
+  const { limits, state, feed, status, nonRpcRequests } = options
   const webSockets = createWebSockets(options)
   const isOriginAllowed = ({ origin, host }: IncomingMessage['headers']) =>
     origin === undefined ||
@@ -144,24 +150,26 @@ export function serveWebSockets(
     const endpoint = ENDPOINTS.get(path)
     const upgraded = { request, socket, head, address }
     if (path === '/feed' && feed !== undefined) {
-      const visit = feed(request.url, visitorOf(request, options.trustedProxies))
-      if ('wrong' in visit) return refusal(visit.status ?? 400, visit.wrong)
-      const points = Math.ceil(visit.replayBytes / REPLAY_POINT_BYTES)
-      if (points > 0) visits.owe(address, points)
-      const { headers } = visit
-      return webSockets.accept({ ...upgraded, headers }, limits.feedQueueBytes, visit.open)
+      const feedSession = feed(request.url, visitorOf(request, options.trustedProxies))
+      if ('wrong' in feedSession) return refusal(feedSession.status ?? 400, feedSession.wrong)
+      const points = Math.ceil(feedSession.replayBytes / REPLAY_POINT_BYTES)
+      if (points > 0) nonRpcRequests.owe(address, points)
+      const { headers } = feedSession
+      return webSockets.accept({ ...upgraded, headers }, limits.feedQueueBytes, feedSession.open)
     }
     if (path === LIVE_PATH && status !== undefined) return adopt(upgraded, status.live)
     if (endpoint === undefined) return refusal(404, 'not found')
     return adopt(upgraded, endpoint)
   }
-  // A handshake costs more than a small request, whatever becomes of it.
+  // Each handshake is charged before its checks, because it costs more than a small request.
   http.on('upgrade', async (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const { apiKeys } = options
     if (apiKeys !== undefined) readKey(request as Incoming, apiKeys)
     const address = addressOf(request, options.trustedProxies)
     const charge =
-      visits.held(address) === undefined ? await visits.charge(address, 1) : { isAllowed: false }
+      nonRpcRequests.throttled(address) === undefined
+        ? await nonRpcRequests.charge(address, 1)
+        : { isAllowed: false }
     if (charge.isAllowed) upgrade(request, socket, head, address)
     else refuseUpgrade(socket, 429, 'too many requests')
   })

@@ -1,16 +1,17 @@
-/** The server's WebSockets; the only file that imports ws. A slow or silent peer is closed, never waited for. */
+/** WebSockets of the server. Only this file imports ws. A slow or silent peer is closed. */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { limiterKey } from '../seam/address.ts'
-import { openOwnCaps } from '../seam/caps.ts'
-import type { Message } from '../seam/client.ts'
-import type { Part } from '../seam/exchange.ts'
-import { createFifo } from '../seam/fifo.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { Paid } from '../seam/paid.ts'
-import type { OpenCaps } from '../seam/shared-caps.ts'
+import type { Message } from '../core/client.ts'
+import { openLocalConcurrencyLimit } from '../core/concurrency-limit.ts'
+import type { Part } from '../core/exchange.ts'
+import { createFifo } from '../core/fifo.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Prepaid } from '../core/prepaid.ts'
+import { limiterKey } from '../limiter/address.ts'
+import type { OpenConcurrencyLimit } from '../limiter/shared-concurrency-limits.ts'
+import { writeFrames } from '../wire/internals.ts'
 import type { Intake } from './intake.ts'
 import { createMessageQueue, type MessageQueue, type WebSocketFrames } from './message-queue.ts'
 import { createMeters, type MeterOptions } from './meter.ts'
@@ -18,44 +19,51 @@ import type { Outgoing } from './outgoing.ts'
 import { createReading, keepAlive, type Reading, type Stop, type Times } from './reading.ts'
 import type { Unsent } from './unsent.ts'
 
-/** 1001 going away, 1011 our fault, 1013 try again later (too slow). */
+/** 1001: going away; 1011: error of the server; 1013: try again later (too slow). */
 export type CloseCode = 1000 | 1001 | 1008 | 1011 | 1013
 
-/** One open connection. */
+/** An open connection. */
 export interface Connection {
-  /** Of the client behind trusted proxies. */
+  /** Address of the client behind trusted proxies. */
   readonly address: string
-  /** Aborted when the connection has ended, for whatever reason. */
+  /** Aborted when the connection has ended. */
   readonly signal: AbortSignal
   /** Bytes not yet taken by the network. */
   readonly queuedBytes: number
   /**
-   * Text or binary, by the type of `data`. False: not sent, because the connection has ended, or because more than the allowed bytes
-   * wait already: then it is closed with 1013.
+   * Sends text or binary, by the type of `data`. False: not sent, because the connection has ended
+   * or too many bytes wait. In the latter case the connection is closed with code 1013.
    */
   send(data: string | Bytes): boolean
-  /** The same for many text messages, in one write. */
+  /** Sends many text messages in one write, with the result of `send`. */
   sendAll(messages: readonly Message[]): boolean
-  /** The same for the answer to a message. */
-  answer(text: string): boolean
-  /** More answers are unread than may be: no message shall be answered before `onRoom`. */
+  /** Sends the response to a message, with the result of `send`. */
+  respond(text: string): boolean
+  /** Too many responses are unread, so no message may be answered before `onDrained`. */
   readonly isUnread: boolean
   /**
-   * A large text message, in fragments. `done` once, when it is with the system or never will be; closed with 1013 when too much waits
-   * behind one that is on its way.
+   * Sends a large text message in fragments. `done` is called once, when the system has taken the
+   * message or never will. The connection is closed with code 1013 if too many bytes wait behind
+   * another large message.
    */
   sendParts(parts: readonly Part[], done: () => void): void
-  /** A chunk already read is still delivered, a message in each turn of the loop. */
+  /**
+   * Stops reading. Messages of a chunk already read are still delivered, one in each turn of the
+   * event loop.
+   */
   stopReading(why: Stop): void
-  /** Reads, when nothing else speaks against it. */
+  /** Removes a reason to stop, and reads if none is left. */
   readOn(why: Stop): void
   close(code: CloseCode, reason: string): void
 }
 export type ConnectionHandlers = {
-  /** A whole message; `data` is the receiver's to keep. `paid`: what was charged for it while it came in. Without it none is expected. */
-  onMessage?(data: Buffer, isBinary: boolean, paid: Paid): void
-  /** Answers were unread, and are read now. */
-  onRoom?(): void
+  /**
+   * Receives a whole message and owns `data`. Connections without this handler expect no messages.
+   * @param prepaid points charged for the message on arrival
+   */
+  onMessage?(data: Buffer, isBinary: boolean, prepaid: Prepaid): void
+  /** Called when unread responses have been read. */
+  onDrained?(): void
   onClose?(code: number, reason: string): void
 }
 export type Open = (connection: Connection) => ConnectionHandlers
@@ -65,21 +73,27 @@ export type Upgrade = {
   readonly socket: Duplex
   readonly head: Buffer
   readonly address: string
-  /** More of the answer's headers. */
+  /** Additional headers of the response. */
   readonly headers?: readonly string[]
 }
 
 export interface WebSockets {
   readonly size: number
-  /** Counts before any handshake work: too many of one address 429, of all 503. */
+  /**
+   * Accepts an upgrade. Connections are counted before the handshake: too many of an address give
+   * 429, too many in total 503.
+   */
   accept(upgrade: Upgrade, queueBytes: number, open: Open): void
-  /** @param isMeant by its address, or by what stands for it; by default all are */
+  /** @param isMeant chooses connections by their address or pseudo-address (default: all) */
   closeAll(code: CloseCode, reason: string, isMeant?: (address: string) => boolean): void
 }
 
-/** What a peer is told that does not read what it is sent: `unsentMs` to read so far, then for the answer. */
+/**
+ * Close reason of a peer that does not read. It has `unsentMs` to read the earlier bytes, then time
+ * for the close response.
+ */
 const TOO_SLOW = 'too slow: too many bytes wait to be sent'
-/** For the answer to a close frame. */
+/** Milliseconds for the response to a close frame. */
 const CLOSE_MS = 2_000
 
 export type WebSocketLimits = Times &
@@ -96,11 +110,11 @@ export type WebSocketLimits = Times &
     | 'controlFrames'
   >
 
-/** What all connections share. */
+/** Resources that all connections share. */
 export type Shared = {
   readonly limits: WebSocketLimits
-  /** Left out: nobody else counts. */
-  readonly caps?: OpenCaps | undefined
+  /** Left out: the limits count this server only. */
+  readonly concurrencyLimits?: OpenConcurrencyLimit | undefined
   readonly unsent: Unsent
   readonly outgoing: Outgoing
   readonly limiter: MeterOptions['limiter']
@@ -111,7 +125,7 @@ export type Shared = {
 }
 
 export function createWebSockets(shared: Shared): WebSockets {
-  const { limits, now, caps = openOwnCaps } = shared
+  const { limits, now, concurrencyLimits = openLocalConcurrencyLimit } = shared
   const options = {
     noServer: true,
     clientTracking: false,
@@ -119,17 +133,18 @@ export function createWebSockets(shared: Shared): WebSockets {
     maxPayload: limits.bodyBytes,
     maxFragments: limits.messageFragments,
     maxBufferedChunks: limits.messageChunks,
-    // A chunk of 64 kB has 10,000 of the smallest frames: one in each turn of the loop, so that nobody waits for all of them.
+    // A chunk of 64 kB has up to 10,000 frames. One is handled in each turn of the event loop, so
+    // that other connections do not wait.
     allowSynchronousEvents: false,
-    closeTimeout: CLOSE_MS, // Known to ws, not yet to its types.
+    closeTimeout: CLOSE_MS, // `closeTimeout` is missing in the types of ws.
   }
   const server = new WebSocketServer(options)
   const more = new WeakMap<IncomingMessage, readonly string[]>()
   server.on('headers', (headers, request) => headers.push(...(more.get(request) ?? [])))
   const meters = createMeters({ ...shared, messageMs: limits.requestMs, now })
   const open = new Set<Connection>()
-  /** Connections, handshakes included. */
-  const connections = caps('connections', {
+  /** Concurrency limit of connections, handshakes included. */
+  const connections = concurrencyLimits('connections', {
     perClient: limits.connectionsPerClient,
     total: limits.connectionsTotal,
   })
@@ -146,12 +161,17 @@ export function createWebSockets(shared: Shared): WebSockets {
       if (giveBack === undefined)
         return refuseUpgrade(socket, 429, 'too many WebSocket connections from this address')
       if (headers !== undefined) more.set(request, headers)
-      // The socket ends exactly once, with or without a finished handshake.
+      // The socket closes exactly once, with or without a finished handshake.
       socket.once('close', giveBack)
       server.handleUpgrade(request, socket, head, (webSocket) => {
         const { connection, received } = serve(webSocket, {
           ...shared,
-          ...{ socket, address, queueBytes, open: handle, meters, now },
+          socket,
+          address,
+          queueBytes,
+          open: handle,
+          meters,
+          now,
         })
         socket.on('data', (chunk: Buffer) => received(chunk.length))
         open.add(connection)
@@ -164,9 +184,9 @@ export function createWebSockets(shared: Shared): WebSockets {
   }
 }
 
-/** Answers an upgrade that will not happen, and ends the socket. */
+/** Refuses an upgrade and ends the socket. */
 export function refuseUpgrade(socket: Duplex, status: number, reason: string): void {
-  // A peer that is gone already is not worth a word.
+  // A peer that has disconnected needs no response.
   socket.on('error', () => socket.destroy())
   socket.once('finish', () => socket.destroy())
   socket.end(
@@ -193,10 +213,10 @@ function serve(
   const ended = new AbortController()
   const reading = createReading(webSocket, now)
   const cut = (why: 'late' | 'room') => {
-    if (why === 'late') webSocket.close(1008, 'a message did not come in time')
+    if (why === 'late') webSocket.close(1008, 'a message was not complete in time')
     else {
       webSocket.close(1013, 'too many bytes are being received')
-      // What it holds goes now, not when its peer has answered.
+      // The buffered bytes are released now, before the peer's close response.
       setImmediate(() => webSocket.terminate())
     }
   }
@@ -206,14 +226,14 @@ function serve(
     frames: framesOf(webSocket, options.socket),
     bounds: {
       queueBytes: options.queueBytes,
-      answersBytes: limits.sendAnswersBytes,
+      responsesBytes: limits.sendAnswersBytes,
       unreadBytes: limits.unreadBytes,
     },
     onUnread(isUnread) {
       if (isUnread) reading.stop('unread')
       else {
         reading.go('unread')
-        handlers.onRoom?.()
+        handlers.onDrained?.()
       }
     },
   })
@@ -227,12 +247,13 @@ function serve(
   webSocket.on('ping', onControl)
   webSocket.on('pong', onControl)
   const stopPings = keepAlive(webSocket, limits, reading)
-  // ws closes after an error by itself, with the code that says why; without a listener the error would be thrown.
+  // ws closes the connection after an error by itself, with the matching code. Without a listener
+  // the error would be thrown.
   webSocket.on('error', () => {})
-  const deliver = inOrder((data: Buffer, isBinary: boolean, paid: Paid) => {
+  const deliver = inOrder((data: Buffer, isBinary: boolean, prepaid: Prepaid) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
     if (handlers.onMessage === undefined) onControl(NOTHING)
-    else handlers.onMessage(data, isBinary, paid)
+    else handlers.onMessage(data, isBinary, prepaid)
   })
   webSocket.on('message', (data, isBinary) => {
     if (webSocket.readyState !== WebSocket.OPEN) return
@@ -248,12 +269,13 @@ function serve(
   return { connection, received: meter.received }
 }
 
-type Deliver<P> = (data: Buffer, isBinary: boolean, paid: P) => void
+type Deliver<P> = (data: Buffer, isBinary: boolean, prepaid: P) => void
 /**
- * A message whose charge is not answered yet holds up those behind it, which follow one in a turn of the loop. Bounded by what was read
- * when reading stopped for the charge.
+ * Delivers messages in order. A pending charge delays the messages behind it, which then follow one
+ * per turn of the event loop. The queue is bounded by the bytes read before reading stopped for the
+ * charge.
  */
-function inOrder(deliver: Deliver<Paid>): Deliver<Paid | Promise<Paid>> {
+function inOrder(deliver: Deliver<Prepaid>): Deliver<Prepaid | Promise<Prepaid>> {
   const waiting = createFifo<() => Promise<void>>()
   let isWaiting = false
   async function deliverAll(): Promise<void> {
@@ -264,12 +286,12 @@ function inOrder(deliver: Deliver<Paid>): Deliver<Paid | Promise<Paid>> {
     }
     isWaiting = false
   }
-  return (data, isBinary, paid) => {
-    if (!isWaiting && !(paid instanceof Promise)) {
-      deliver(data, isBinary, paid)
+  return (data, isBinary, prepaid) => {
+    if (!isWaiting && !(prepaid instanceof Promise)) {
+      deliver(data, isBinary, prepaid)
       return
     }
-    waiting.push(async () => deliver(data, isBinary, await paid))
+    waiting.push(async () => deliver(data, isBinary, await prepaid))
     if (!isWaiting) void deliverAll()
   }
 }
@@ -313,7 +335,7 @@ function connectionOf(
     },
     send: (data) => isOpen() && checked(queue.send(data)),
     sendAll: (messages) => isOpen() && checked(queue.sendAll(messages)),
-    answer: (text) => isOpen() && checked(queue.answer(text)),
+    respond: (text) => isOpen() && checked(queue.respond(text)),
     sendParts(parts, done) {
       if (!isOpen() || !checked(queue.sendParts(parts, done))) done()
     },
@@ -323,8 +345,8 @@ function connectionOf(
   }
 }
 
-/** Whether something has happened more often than so many times in a second. */
-function createRate(most: number, now: () => number): () => boolean {
+/** Creates a check that tells whether an event occurred more than `max` times in a second. */
+function createRate(max: number, now: () => number): () => boolean {
   let since = 0
   let count = 0
   return () => {
@@ -332,7 +354,7 @@ function createRate(most: number, now: () => number): () => boolean {
       since = now()
       count = 0
     }
-    return ++count > most
+    return ++count > max
   }
 }
 
@@ -349,8 +371,7 @@ function framesOf(webSocket: WebSocket, socket: Duplex): WebSocketFrames {
       if (socket.writableNeedDrain) socket.once('drain', go)
       else go()
     },
-    // Between two messages of ws, which writes each to the socket at once: without compression nothing waits inside of it.
-    sendFrames: (frames, done) => socket.write(frames, done),
+    sendFrames: (frames, done) => writeFrames(socket, frames, done),
     sendFragment: (part, isLast, done) =>
       webSocket.send(part, { binary: false, fin: isLast }, done),
     cut: () => webSocket.terminate(),

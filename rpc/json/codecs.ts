@@ -1,8 +1,11 @@
-/** Wire types of the Ethereum JSON-RPC, with go-ethereum's strictness and its words: hex only, no leading zeros, lengths before digits. */
-import type { BlockSelector, BlockTag, FlashblockPlace } from '../../engine/chain/types.ts'
+/**
+ * Wire types of the Ethereum JSON-RPC, with go-ethereum's strictness and error texts: hex only, no
+ * leading zeros, lengths before digits.
+ */
+import type { BlockSelector, BlockTag, FlashblockId } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, digitsToBytes, quantity } from '../../engine/primitives/hex.ts'
-import type { Limits } from '../seam/limits.ts'
+import type { Limits } from '../core/limits.ts'
 import {
   array,
   type Codec,
@@ -15,7 +18,10 @@ import {
 
 const hexPattern = (digits: string): string => `^0[xX]${digits}$`
 
-/** Digits after 0x. @throws {SchemaError} */
+/**
+ * Returns the digits after 0x.
+ * @throws {SchemaError}
+ */
 function digitsOf(wire: unknown, type: string): string {
   if (typeof wire !== 'string') throw new SchemaError('non-string', type)
   if (wire === '') return ''
@@ -57,7 +63,10 @@ export const bytes: PlainCodec<Bytes> = {
   schema: { title: 'hex encoded bytes', type: 'string', pattern: hexPattern('([0-9a-fA-F]{2})*') },
 }
 
-/** What is wrong with the digits of a quantity of at most `bits`; undefined: nothing. Looks at the length before any digit. */
+/**
+ * Returns the fault of a quantity of at most `bits`, or undefined. The length is checked before any
+ * digit.
+ */
 function quantityFault(wire: string, bits: number): string | undefined {
   if (wire === '') return 'empty hex string'
   if (wire.charCodeAt(0) !== 48 || (wire.charCodeAt(1) | 32) !== 120)
@@ -94,16 +103,16 @@ export const uint256 = unsigned('*hexutil.Big', 256)
 export const uint64 = unsigned('hexutil.Uint64', 64)
 /** A field of one byte in an envelope. */
 const uint8 = unsigned('hexutil.Uint64', 8)
-/** hexutil.Uint of go-ethereum, exact. */
+/** Exactly hexutil.Uint of go-ethereum. */
 export const index64 = unsigned('hexutil.Uint', 64)
-/** Position in a block; one that no block has reads as the greatest safe number. */
+/** Index in a block. An index beyond any block reads as the greatest safe number. */
 export const index: PlainCodec<number> = {
   decode: (wire) => Math.min(Number(index64.decode(wire)), Number.MAX_SAFE_INTEGER),
   encode: (value) => quantity(value),
   schema: index64.schema,
 }
 
-/** As clients have them from JSON, and as they have them from a header: a quantity, or a number. */
+/** Decodes a quantity, as clients have it from JSON, or a number, as they have it from a header. */
 function countOf(wire: unknown, name: string): bigint {
   try {
     if (typeof wire === 'number' && Number.isSafeInteger(wire) && wire >= 0) return BigInt(wire)
@@ -114,9 +123,9 @@ function countOf(wire: unknown, name: string): bigint {
   }
 }
 const PAYLOAD_ID = /^0x[0-9a-fA-F]{16}$/
-const PLACE_KEYS: ReadonlySet<string> = new Set(['number', 'index', 'payloadId'])
-const placeSchema = {
-  title: 'Place of a flashblock',
+const FLASHBLOCK_KEYS: ReadonlySet<string> = new Set(['number', 'index', 'payloadId'])
+const flashblockSchema = {
+  title: 'Flashblock id',
   type: 'object',
   required: ['flashblock'],
   properties: {
@@ -132,28 +141,36 @@ const placeSchema = {
     },
   },
 }
-const isPlace = (wire: unknown): wire is { readonly flashblock: unknown } =>
+const isFlashblockSelector = (wire: unknown): wire is { readonly flashblock: unknown } =>
   typeof wire === 'object' && wire !== null && Object.hasOwn(wire, 'flashblock')
 
-/** An index that no block has reads as the greatest safe number. @throws {SchemaError} */
-function placeOf(wire: { readonly flashblock: unknown }): { readonly flashblock: FlashblockPlace } {
+/**
+ * Decodes a flashblock selector. An index beyond any block reads as the greatest safe number.
+ * @throws {SchemaError}
+ */
+function decodeFlashblockSelector(wire: { readonly flashblock: unknown }): {
+  readonly flashblock: FlashblockId
+} {
   if (Object.keys(wire).length > 1)
     throw new SchemaError('cannot specify both a flashblock and a block, choose one or the other')
-  const place = plainObject(wire.flashblock, 'flashblock')
-  for (const key of Object.keys(place))
-    if (!PLACE_KEYS.has(key)) throw new SchemaError('an unknown field').below(key, 'flashblock')
+  const flashblockId = plainObject(wire.flashblock, 'flashblock')
+  for (const key of Object.keys(flashblockId))
+    if (!FLASHBLOCK_KEYS.has(key))
+      throw new SchemaError(
+        `unknown field, expected one of ${[...FLASHBLOCK_KEYS].join(', ')}`,
+      ).below(key, 'flashblock')
   for (const key of ['number', 'index'])
-    if (!Object.hasOwn(place, key))
+    if (!Object.hasOwn(flashblockId, key))
       throw new SchemaError(`missing required field '${key}' for flashblock`)
-  const number = countOf(place['number'], 'number')
-  const index = Math.min(Number(countOf(place['index'], 'index')), Number.MAX_SAFE_INTEGER)
-  const payloadId = place['payloadId']
+  const number = countOf(flashblockId['number'], 'number')
+  const index = Math.min(Number(countOf(flashblockId['index'], 'index')), Number.MAX_SAFE_INTEGER)
+  const payloadId = flashblockId['payloadId']
   if (payloadId === undefined || payloadId === null) return { flashblock: { number, index } }
   if (typeof payloadId !== 'string' || !PAYLOAD_ID.test(payloadId))
     throw new SchemaError('expected 0x and 16 hex digits').below('payloadId', 'flashblock')
   return { flashblock: { number, index, payloadId: payloadId.toLowerCase() } }
 }
-const encodePlace = ({ number, index, payloadId }: FlashblockPlace) => ({
+const encodeFlashblockId = ({ number, index, payloadId }: FlashblockId) => ({
   flashblock: {
     number: quantity(number),
     index: quantity(index),
@@ -178,22 +195,25 @@ function tagOrNumber(wire: string): { tag: BlockTag } | { number: bigint } {
 }
 
 export type BlockNumber = Exclude<BlockSelector, { readonly hash: Bytes }>
-/** A tag, a height, or the place of a flashblock. */
+/** A tag, a height, or a FlashblockId. */
 export const blockNumber: PlainCodec<BlockNumber> = {
   decode(wire) {
     if (typeof wire === 'string') return tagOrNumber(wire)
-    if (isPlace(wire)) return placeOf(wire)
+    if (isFlashblockSelector(wire)) return decodeFlashblockSelector(wire)
     throw new SchemaError('hex string without 0x prefix')
   },
   encode(value) {
     if ('tag' in value) return value.tag
-    return 'number' in value ? quantity(value.number) : encodePlace(value.flashblock)
+    return 'number' in value ? quantity(value.number) : encodeFlashblockId(value.flashblock)
   },
-  schema: { title: 'Block number or tag', oneOf: [uint64.schema, tagSchema, placeSchema] },
+  schema: { title: 'Block number or tag', oneOf: [uint64.schema, tagSchema, flashblockSchema] },
 }
 
 const HASH_CHARACTERS = 66
-/** A tag, a height, a hash, or an object that says which (go-ethereum's BlockNumberOrHash), or the place of a flashblock. */
+/**
+ * A tag, a height, a hash, an object with one of these (go-ethereum's BlockNumberOrHash), or a
+ * FlashblockId.
+ */
 export const blockId: Codec<BlockSelector> = {
   decode(wire, limits) {
     if (typeof wire === 'string')
@@ -201,7 +221,7 @@ export const blockId: Codec<BlockSelector> = {
         ? { hash: hash.decode(wire), requireCanonical: false }
         : tagOrNumber(wire)
     if (typeof wire !== 'object' || wire === null) throw new SchemaError(kindOf(wire), 'string')
-    if (isPlace(wire)) return placeOf(wire)
+    if (isFlashblockSelector(wire)) return decodeFlashblockSelector(wire)
     return selectorOf(plainObject(wire, 'rpc.BlockNumberOrHash'), limits)
   },
   encode(value) {
@@ -210,7 +230,7 @@ export const blockId: Codec<BlockSelector> = {
   },
   schema: {
     title: 'Block number, tag, or block hash',
-    oneOf: [uint64.schema, tagSchema, hash.schema, placeSchema, { type: 'object' }],
+    oneOf: [uint64.schema, tagSchema, hash.schema, flashblockSchema, { type: 'object' }],
   },
 }
 const blockIdObject = object('rpc.BlockNumberOrHash', {
@@ -249,7 +269,7 @@ const authorizationList = array(
   1_000,
 )
 
-/** A member whose value no method reads: it is refused, or ignored, for being there. */
+/** A member whose value no method reads; only its presence matters. */
 const present: Codec<true> = { decode: () => true, encode: (value) => value, schema: {} }
 
 /** The transaction object of eth_call, eth_estimateGas and eth_sendTransaction. */
@@ -274,7 +294,7 @@ export const transactionCall = object('TransactionArgs', {
   proofs: present,
 })
 
-/** An object all of whose fields must be there. */
+/** Codec of an object whose fields are all required. */
 function requiredFields<const F extends { readonly [key: string]: Codec<unknown> }>(
   title: string,
   fields: F,
@@ -294,6 +314,6 @@ function requiredFields<const F extends { readonly [key: string]: Codec<unknown>
   }
 }
 
-/** The wire form of bytes and quantities, where a result is put together by hand. */
+/** JSON text of bytes and quantities, for results that are assembled by hand. */
 export const hexText = (value: Bytes): string => `"${bytesToHex(value)}"`
 export const quantityText = (value: bigint | number): string => `"0x${value.toString(16)}"`

@@ -1,11 +1,13 @@
-/** Blocks, transactions, receipts and logs as JSON text, with the key sets of go-ethereum and the fields an OP chain adds. */
+/**
+ * Blocks, transactions, receipts and logs as JSON text, with go-ethereum's keys and the fields that
+ * OP chains add.
+ */
 import type { Block } from '../../engine/chain/types.ts'
 import type { SimulatedBlock } from '../../engine/execution/call/simulate.ts'
 import type { SimulatedLog } from '../../engine/execution/call/simulate-logs.ts'
 import { type BlockTail, tailBytes, type Withdrawal } from '../../engine/primitives/block-codec.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { Header } from '../../engine/primitives/header.ts'
-import { encodeHeader, hashHeader } from '../../engine/primitives/header-codec.ts'
+import { encodeHeader, type Header, hashHeader } from '../../engine/primitives/header.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { L1Fee, Log, Receipt } from '../../engine/primitives/receipt.ts'
 import {
@@ -17,7 +19,7 @@ import {
 } from '../../engine/primitives/transaction.ts'
 import { hexText, quantityText } from './codecs.ts'
 
-/** What of a block its JSON is made of: also of one that no view holds any more. */
+/** Parts of a block that its JSON needs, also when no view has the block any more. */
 export type TextBlock = Pick<
   Block,
   | 'number'
@@ -31,14 +33,14 @@ export type TextBlock = Pick<
   | 'firstLogIndex'
 >
 
-/** Where a transaction or a log stands, as JSON members that many of them share. */
-type Place = {
+/** JSON members about the block that its transactions and logs share. */
+type BlockFields = {
   readonly blockHash: string
   readonly blockNumber: string
   readonly blockTimestamp: string
   readonly baseFee: bigint | undefined
 }
-const placeIn = (block: Pick<Block, 'hash' | 'number' | 'header'>): Place => ({
+const blockFieldsOf = (block: Pick<Block, 'hash' | 'number' | 'header'>): BlockFields => ({
   blockHash: hexText(block.hash),
   blockNumber: quantityText(block.number),
   blockTimestamp: quantityText(block.header.timestamp),
@@ -79,13 +81,16 @@ function headerMembers(header: Header, hash: Bytes): string {
 export const headerText = (header: Header, hash: Bytes): string =>
   `{${headerMembers(header, hash)}}`
 
-/** A header with the size of its block, as it is where headers are asked for. */
+/** JSON of a header with the size of its block, for header requests. */
 export const sizedHeaderText = (
   block: Pick<Block, 'header' | 'hash' | 'transactions' | 'tail'>,
 ): string =>
   `{${headerMembers(block.header, block.hash)},"size":${quantityText(blockSize(block, block.tail()))}}`
 
-/** @param isFull transactions as objects, else as hashes. */
+/**
+ * Builds the JSON of a block.
+ * @param isFull transactions as objects instead of hashes
+ */
 export function blockText(block: TextBlock, isFull: boolean): string {
   const transactions = isFull
     ? transactionTexts(block)
@@ -93,12 +98,15 @@ export function blockText(block: TextBlock, isFull: boolean): string {
   return `{${blockMembers(block, transactions)}}`
 }
 
-/** @param more further members, as JSON. */
+/**
+ * Builds the JSON of a simulated block.
+ * @param more further members as JSON
+ */
 export function simulatedBlockText(block: SimulatedBlock, isFull: boolean, more: string): string {
   const { header, transactions } = block
-  const place = placeIn({ ...block, number: header.number })
+  const blockFields = blockFieldsOf({ ...block, number: header.number })
   const texts = isFull
-    ? transactions.map((one, index) => signedText(one, { place, index }))
+    ? transactions.map((one, index) => signedText(one, { blockFields, index }))
     : transactions.map((one) => hexText(one.hash))
   const tail = { ommers: [], withdrawals: block.withdrawals }
   const parts = { ...block, tail: () => tail, transactions: () => transactions }
@@ -124,7 +132,7 @@ const withdrawalText = ({ index, validatorIndex, address, amount }: Withdrawal):
   `{"index":${quantityText(index)},"validatorIndex":${quantityText(validatorIndex)},` +
   `"address":${hexText(address)},"amount":${quantityText(amount)}}`
 
-/** Bytes of the block's RLP: the header, the transactions, the uncles and, since Shanghai, the withdrawals. */
+/** Size of the block's RLP: header, transactions, uncles and, since Shanghai, withdrawals. */
 function blockSize(block: Pick<Block, 'header' | 'transactions'>, tail: BlockTail): number {
   const { header } = block
   let transactions = 0
@@ -138,39 +146,39 @@ function blockSize(block: Pick<Block, 'header' | 'transactions'>, tail: BlockTai
     tailBytes({ ommers: tail.ommers, withdrawals })
   return prefixBytes(content) + content
 }
-/** RLP prefix of a list, or of a string of two bytes and more. */
+/** Size of the RLP prefix of a list, or of a string of two bytes and more. */
 function prefixBytes(length: number): number {
   if (length < 56) return 1
   return 1 + Math.ceil(length.toString(16).length / 2)
 }
 
 function transactionTexts(block: TextBlock): string[] {
-  const place = placeIn(block)
+  const blockFields = blockFieldsOf(block)
   return block
     .transactions()
-    .map((transaction, index) => placedText(transaction, { block, place, index }))
+    .map((transaction, index) => minedText(transaction, { block, blockFields, index }))
 }
 
-/** undefined: the block has no such transaction. */
+/** Builds the JSON of a transaction; undefined when the block does not have it. */
 export function transactionAt(block: TextBlock, index: number): string | undefined {
   const transaction = block.transaction(index)
   if (transaction === undefined) return undefined
-  return placedText(transaction, { block, place: placeIn(block), index })
+  return minedText(transaction, { block, blockFields: blockFieldsOf(block), index })
 }
 
-/** A transaction that waits in the txpool: its places are null. */
+/** Builds the JSON of a transaction in the txpool; its block fields are null. */
 export function pooledText(transaction: SignedTransaction): string {
   const price = 'gasPrice' in transaction ? transaction.gasPrice : transaction.maxFeePerGas
   return `{"blockHash":null,"blockNumber":null,"blockTimestamp":null,"transactionIndex":null,${commonMembers(transaction)},"gasPrice":${quantityText(price)},${signedMembers(transaction)}}`
 }
 
-function placedText(
+function minedText(
   transaction: Transaction,
-  at: { readonly block: TextBlock; readonly place: Place; readonly index: number },
+  at: { readonly block: TextBlock; readonly blockFields: BlockFields; readonly index: number },
 ): string {
   if (isSigned(transaction)) return signedText(transaction, at)
   if (transaction.type === 0x7d) return postExecText(transaction, at)
-  const start = placedStart(transaction, at)
+  const start = minedStart(transaction, at)
   const receipt = at.block.receipt(at.index)
   return (
     `${start},"gasPrice":"0x0","nonce":${quantityText(receipt?.depositNonce ?? 0n)},` +
@@ -180,24 +188,27 @@ function placedText(
   )
 }
 
-const placedStart = (transaction: Transaction, at: PlacedAt): string =>
-  `${placeStart(at)},${commonMembers(transaction)}`
-const placeStart = ({ place, index }: PlacedAt): string =>
-  `{"blockHash":${place.blockHash},"blockNumber":${place.blockNumber},"blockTimestamp":${place.blockTimestamp},` +
+const minedStart = (transaction: Transaction, at: MinedAt): string =>
+  `${locationStart(at)},${commonMembers(transaction)}`
+const locationStart = ({ blockFields, index }: MinedAt): string =>
+  `{"blockHash":${blockFields.blockHash},"blockNumber":${blockFields.blockNumber},"blockTimestamp":${blockFields.blockTimestamp},` +
   `"transactionIndex":${quantityText(index)}`
-/** No field that says nothing of it (specs.optimism.io: Lagoon, Post-Execution Transactions). */
+/**
+ * Fields without a meaning for this type are left out (specs.optimism.io: Lagoon, Post-Execution
+ * Transactions).
+ */
 const postExecText = (
   { hash, type, from, value, gasLimit, input }: PostExecTransaction,
-  at: PlacedAt,
+  at: MinedAt,
 ): string =>
-  `${placeStart(at)},"hash":${hexText(hash)},"type":${quantityText(type)},"from":${hexText(from)},` +
+  `${locationStart(at)},"hash":${hexText(hash)},"type":${quantityText(type)},"from":${hexText(from)},` +
   `"value":${quantityText(value)},"gas":${quantityText(gasLimit)},"input":${hexText(input)}}`
-const signedText = (transaction: SignedTransaction, at: PlacedAt): string =>
-  `${placedStart(transaction, at)},"gasPrice":${quantityText(paidPrice(transaction, at.place.baseFee))},${signedMembers(transaction)}}`
-type PlacedAt = { readonly place: Place; readonly index: number }
+const signedText = (transaction: SignedTransaction, at: MinedAt): string =>
+  `${minedStart(transaction, at)},"gasPrice":${quantityText(effectivePrice(transaction, at.blockFields.baseFee))},${signedMembers(transaction)}}`
+type MinedAt = { readonly blockFields: BlockFields; readonly index: number }
 
-/** What a gas unit cost in a block of this base fee. */
-function paidPrice(transaction: SignedTransaction, baseFee: bigint | undefined): bigint {
+/** Returns the price per gas in a block with this base fee. */
+function effectivePrice(transaction: SignedTransaction, baseFee: bigint | undefined): bigint {
   if ('gasPrice' in transaction) return transaction.gasPrice
   const { maxFeePerGas, maxPriorityFeePerGas } = transaction
   const price = (baseFee ?? 0n) + maxPriorityFeePerGas
@@ -250,22 +261,22 @@ export function accessListText(accessList: AccessList): string {
   )
 }
 
-/** undefined: the block has no such transaction. */
+/** Builds the JSON of a receipt; undefined when the block does not have it. */
 export function receiptAt(block: TextBlock, index: number): string | undefined {
   const transaction = block.transaction(index)
   const receipt = block.receipt(index)
   if (transaction === undefined || receipt === undefined) return undefined
-  const at = { place: placeIn(block), index, firstLog: block.firstLogIndex(index) }
+  const at = { blockFields: blockFieldsOf(block), index, firstLog: block.firstLogIndex(index) }
   return receiptText(transaction, receipt, at)
 }
 
 export function receiptsText(block: Block): string {
-  const place = placeIn(block)
+  const blockFields = blockFieldsOf(block)
   const transactions = block.transactions()
   let firstLog = 0
   return list(
     block.receipts().map((receipt, index) => {
-      const text = receiptText(transactions[index]!, receipt, { place, index, firstLog })
+      const text = receiptText(transactions[index]!, receipt, { blockFields, index, firstLog })
       firstLog += receipt.logs.length
       return text
     }),
@@ -275,12 +286,12 @@ export function receiptsText(block: Block): string {
 function receiptText(
   transaction: Transaction,
   receipt: Receipt,
-  at: { readonly place: Place; readonly index: number; readonly firstLog: number },
+  at: { readonly blockFields: BlockFields; readonly index: number; readonly firstLog: number },
 ): string {
-  const { place, index, firstLog } = at
+  const { blockFields, index, firstLog } = at
   const hash = hexText(transaction.hash)
   const logs = receipt.logs.map((log, position) =>
-    logMembers(log, { place, index, hash, logIndex: firstLog + position, isRemoved: false }),
+    logMembers(log, { blockFields, index, hash, logIndex: firstLog + position, isRemoved: false }),
   )
   const blobs = receipt.l1 === undefined ? member('blobGasUsed', receipt.blobGasUsed) : ''
   return (
@@ -290,7 +301,7 @@ function receiptText(
       : `"root":${hexText(receipt.root)},`) +
     `"cumulativeGasUsed":${quantityText(receipt.cumulativeGasUsed)},"logs":${list(logs)},` +
     `"logsBloom":${hexText(receipt.logsBloom)},"transactionHash":${hash},"transactionIndex":${quantityText(index)},` +
-    `"blockHash":${place.blockHash},"blockNumber":${place.blockNumber},"gasUsed":${quantityText(receipt.gasUsed)},` +
+    `"blockHash":${blockFields.blockHash},"blockNumber":${blockFields.blockNumber},"gasUsed":${quantityText(receipt.gasUsed)},` +
     `"effectiveGasPrice":${quantityText(receipt.effectiveGasPrice)},"from":${hexText(transaction.from)},` +
     `"to":${nullable(transaction.to)},"contractAddress":${nullable(receipt.contractAddress)}` +
     `${blobs}${member('blobGasPrice', receipt.blobGasPrice)}` +
@@ -299,7 +310,7 @@ function receiptText(
   )
 }
 
-/** The receipt field `opGasRefund`: absent before Lagoon, null where no gas was given back. */
+/** Builds the receipt field `opGasRefund`: absent before Lagoon, null without a refund. */
 export function refundMember({ gasRefund }: Receipt): string {
   if (gasRefund === undefined) return ''
   return gasRefund === 0n ? ',"opGasRefund":null' : member('opGasRefund', gasRefund)
@@ -322,7 +333,7 @@ export function l1Members(fee: L1Fee): string {
   )
 }
 
-/** A log of a block; `logIndex` counts through the block. */
+/** Builds the JSON of a log; `logIndex` counts through the block. */
 export function logText(
   log: Log,
   at: {
@@ -335,7 +346,7 @@ export function logText(
 ): string {
   const { block, transactionHash, index, logIndex } = at
   return logMembers(log, {
-    place: placeIn(block),
+    blockFields: blockFieldsOf(block),
     index,
     hash: hexText(transactionHash),
     logIndex,
@@ -343,32 +354,32 @@ export function logText(
   })
 }
 
-/** A log of the call at `index`. */
+/** Builds the JSON of a log of the call at `index`. */
 export function simulatedLogText(block: SimulatedBlock, log: SimulatedLog, index: number): string {
-  const place = placeIn({ ...block, number: block.header.number })
+  const blockFields = blockFieldsOf({ ...block, number: block.header.number })
   const hash = hexText(block.transactions[index]!.hash)
-  return logMembers(log, { place, index, hash, logIndex: log.index, isRemoved: false })
+  return logMembers(log, { blockFields, index, hash, logIndex: log.index, isRemoved: false })
 }
 
 function logMembers(
   log: Log,
   at: {
-    readonly place: Place
+    readonly blockFields: BlockFields
     readonly index: number
     readonly hash: string
     readonly logIndex: number
     readonly isRemoved: boolean
   },
 ): string {
-  const { place, index, hash, logIndex, isRemoved } = at
+  const { blockFields, index, hash, logIndex, isRemoved } = at
   return (
     `{"address":${hexText(log.address)},"topics":${list(log.topics.map((topic) => hexText(topic)))},` +
-    `"data":${hexText(log.data)},"blockNumber":${place.blockNumber},"transactionHash":${hash},` +
-    `"transactionIndex":${quantityText(index)},"blockHash":${place.blockHash},` +
-    `"blockTimestamp":${place.blockTimestamp},"logIndex":${quantityText(logIndex)},"removed":${isRemoved}}`
+    `"data":${hexText(log.data)},"blockNumber":${blockFields.blockNumber},"transactionHash":${hash},` +
+    `"transactionIndex":${quantityText(index)},"blockHash":${blockFields.blockHash},` +
+    `"blockTimestamp":${blockFields.blockTimestamp},"logIndex":${quantityText(logIndex)},"removed":${isRemoved}}`
   )
 }
 
-/** Hex of a block's hash, or of a transaction's: for lists of them. */
+/** Builds the JSON list of block or transaction hashes. */
 export const hashesText = (hashes: readonly Bytes[]): string =>
   list(hashes.map((hash) => `"${bytesToHex(hash)}"`))

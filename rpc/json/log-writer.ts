@@ -1,4 +1,7 @@
-/** Logs as JSON, written where the answer goes: those of folded blocks straight from the form in which they are stored, without a string for each. */
+/**
+ * Writes logs as JSON to the response. Logs of persisted blocks are written from their stored form,
+ * without a string for each.
+ */
 import { TOPIC_STEP } from '../../engine/chain/log-rows.ts'
 import type { FoundLog, LogRow, LogRows, LogSink } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
@@ -6,21 +9,21 @@ import type { TraceOutput } from '../../engine/tracers/types.ts'
 import { hexText, quantityText } from './codecs.ts'
 import { logText } from './json.ts'
 
-/** What is written at a time. */
+/** Bytes of one write. */
 const CHUNK_BYTES = 16_384
-/** Text of a log with four topics, without data and what stands behind it. */
+/** Space for a log with four topics, before its data. */
 const FRONT_BYTES = 512
-/** Bytes from which Node writes hex faster than a loop does (2026-11). */
+/** Size from which Node writes hex faster than a loop does (2026-11). */
 const LONG_BYTES = 96
 
 export class LogWriter implements LogSink {
   readonly #output: TraceOutput
   readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   #used = 0
-  /** Bytes of all, also of those that the output had no room for. */
+  /** Length of all text, also of text that did not fit into the output. */
   length = 0
   #isFirst = true
-  /** Of the block and the transaction of the last row. */
+  /** JSON members of the last row's block and transaction, for reuse. */
   #rows: LogRows | undefined
   #transaction = -1
   #ofBlock = ''
@@ -40,7 +43,7 @@ export class LogWriter implements LogSink {
   addRow(rows: LogRows, row: LogRow): void {
     this.#enter(rows, row)
     const { packed } = rows
-    this.#room(FRONT_BYTES)
+    this.#capacity(FRONT_BYTES)
     if (!this.#isFirst) this.#ascii(COMMA)
     this.#isFirst = false
     this.#ascii(ADDRESS)
@@ -57,7 +60,7 @@ export class LogWriter implements LogSink {
     this.#text(`${this.#ofTransaction}${row.logIndex.toString(16)}","removed":false}`)
   }
 
-  /** Nothing may be written afterwards. */
+  /** Ends the list; nothing may be written afterwards. */
   end(): void {
     this.#text(']')
     this.#flush()
@@ -78,13 +81,13 @@ export class LogWriter implements LogSink {
   #data(packed: Bytes, { data, dataEnd }: LogRow): void {
     for (let at = data; at < dataEnd; at += CHUNK_BYTES / 4) {
       const end = Math.min(dataEnd, at + CHUNK_BYTES / 4)
-      this.#room(2 * (end - at))
+      this.#capacity(2 * (end - at))
       if (end - at < LONG_BYTES) this.#hex(packed, at, end)
       else this.#text(Buffer.from(packed.buffer, packed.byteOffset + at, end - at).toString('hex'))
     }
   }
 
-  /** There is room for it. */
+  /** The caller has reserved the space. */
   #hex(bytes: Bytes, from: number, to: number): void {
     const chunk = this.#chunk
     let used = this.#used
@@ -95,7 +98,7 @@ export class LogWriter implements LogSink {
     }
     this.#used = used
   }
-  /** There is room for it. */
+  /** The caller has reserved the space. */
   #ascii(text: Bytes): void {
     const chunk = this.#chunk
     for (let at = 0; at < text.length; at++) chunk[this.#used++] = text[at]!
@@ -107,10 +110,10 @@ export class LogWriter implements LogSink {
       this.#output.write(text)
       return
     }
-    this.#room(text.length)
+    this.#capacity(text.length)
     this.#used += this.#chunk.write(text, this.#used, 'latin1')
   }
-  #room(bytes: number): void {
+  #capacity(bytes: number): void {
     if (this.#used + bytes > CHUNK_BYTES) this.#flush()
   }
   #flush(): void {

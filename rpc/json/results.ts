@@ -1,4 +1,4 @@
-/** Results on the wire: how each kind of value becomes JSON text, and its schema. */
+/** Types of results: JSON text of each kind of value, and its schema. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytes, hash, hexText, quantityText, uint256 } from './codecs.ts'
 import { asciiJson } from './envelope.ts'
@@ -29,19 +29,19 @@ export const stringResult = (name: string): Result<string> => ({
   schema: { type: 'string' },
   text: asciiJson,
 })
-/** The handler has written it to the output. */
+/** A result that the handler has written to the output. */
 export const writtenResult = (name: string, schema: JsonSchema): Result<void> => ({
   name,
   schema,
   text: () => '',
 })
-/** JSON text that the handler has put together itself; undefined is null. */
+/** JSON text that the handler has assembled; undefined is null. */
 export const textResult = (name: string, schema: JsonSchema): Result<string | undefined> => ({
   name,
   schema: { oneOf: [schema, { type: 'null' }] },
   text: (value) => value ?? 'null',
 })
-/** The same for a value that may not be there. */
+/** Makes a result type optional; undefined is null. */
 export const orNull = <T>({ name, schema, text }: Result<T>): Result<T | undefined> => ({
   name,
   schema: { oneOf: [schema, { type: 'null' }] },

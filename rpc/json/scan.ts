@@ -1,18 +1,27 @@
-/** A look at the text of a request before JSON.parse: how deep, how many and how long its tokens are, in one pass and in constant memory. */
+/**
+ * Scans the text of a request before JSON.parse: depth, number and length of its tokens, in one
+ * pass and constant memory.
+ */
 
 export type ScanLimits = {
   readonly depth: number
-  /** Keys of one object. Keys that begin with 0x (addresses, slots) are counted apart: they are data, bounded by `hexKeys`. */
+  /**
+   * Maximum keys of one object. Keys that start with 0x (addresses, slots) are data and are counted
+   * separately, for `hexKeys`.
+   */
   readonly keys: number
   readonly hexKeys: number
-  /** Lists, objects, and what stands in them: a small value costs JSON.parse as much as a long one, a list several times that. */
+  /**
+   * Maximum number of values, lists and objects included. A small value takes JSON.parse as long as
+   * a long one, and a list several times that.
+   */
   readonly values: number
-  /** Scanning stops beyond so many items of a batch. */
+  /** Maximum items of a batch, after which the scan stops. */
   readonly items: number
-  /** Characters, as they are written, of each kind of token. */
+  /** Maximum characters of each kind of token, as written. */
   readonly keyCharacters: number
   readonly numberCharacters: number
-  /** A string that begins with 0x, and any other. */
+  /** Limits of a string that starts with 0x, and of any other string. */
   readonly hexCharacters: number
   readonly textCharacters: number
   readonly idCharacters: number
@@ -20,15 +29,15 @@ export type ScanLimits = {
 }
 export type Scan = {
   readonly isBatch: boolean
-  /** Items of a batch, 1 otherwise. */
+  /** Number of items of a batch, otherwise 1. */
   readonly items: number
-  /** Counted as `ScanLimits.values` is. */
+  /** Number of values, counted as for `ScanLimits.values`. */
   readonly values: number
-  /** Why the body is refused without being parsed; '': it is no JSON. */
+  /** Reason to refuse the body without parsing; '' means that it is not JSON. */
   readonly fault: string | undefined
-  /** Text of an id that is a number, by item. */
+  /** Text of each numeric id, by item. */
   readonly ids: readonly (string | undefined)[]
-  /** Text of the params array, by item. */
+  /** Text of each params array, by item. */
   readonly params: readonly (string | undefined)[]
 }
 
@@ -37,19 +46,20 @@ const BACKSLASH = 92
 const OPEN_OBJECT = 123
 const OPEN_ARRAY = 91
 const NO_JSON = ''
-/** Of `true`, `false` and `null`. */
+/** Maximum length of `true`, `false` and `null`. */
 const LITERAL_CHARACTERS = 5
 
 /**
- * One pass over the text, without a stack of its own to overflow: JSON.parse takes a second for a megabyte of "[". What cannot be JSON ends
- * it at once, so that nothing grows with a text that no parser would take. It also cuts out number ids (12345678901234567890 would come
- * back as …567000) and params texts (cache keys, and what a worker gets).
+ * Scans the text without recursion, because JSON.parse takes a second for a megabyte of "[". It
+ * stops at the first text that cannot be JSON, so that nothing grows with invalid input. It also
+ * cuts out numeric ids, which parsing would round (12345678901234567890 would become …567000). The
+ * texts of params serve as cache keys, and go to workers.
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a loop over every character, whose state is its locals
 export function scan(text: string, limits: ScanLimits): Scan {
   const ids: (string | undefined)[] = []
   const params: (string | undefined)[] = []
-  // By depth, from 1 on.
+  // Entries by depth, from 1 on.
   const brackets: number[] = []
   const keys: number[] = []
   const hexKeys: number[] = []
@@ -61,22 +71,30 @@ export function scan(text: string, limits: ScanLimits): Scan {
   let keyFrom = 0
   let keyTo = 0
   let hasEscapedKey = false
-  /** A value, or a key, stands before: only a bracket that closes, a comma or a colon may follow. */
+  /**
+   * The previous token is a value or a key, so a closing bracket, a comma or a colon must follow.
+   */
   let isAfterValue = false
-  /** The key before this value, where its value has a bound of its own. */
+  /** The key before this value, where its value has its own limit. */
   let bound: 'id' | 'method' | undefined
 
   let fault: string | undefined
 
-  // A closure that made the result would keep these variables out of registers.
+  // No closure builds the result, because captured variables would not stay in registers.
   scanning: for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (isSpace(code)) {
-      // Native code finds the end of long ones: a megabyte of them takes this loop 15 ms before V8 has compiled it.
+      /*
+       * Native code skips long whitespace. A megabyte takes this loop 15 ms before V8 has compiled
+       * the loop.
+       */
       if (isSpace(text.charCodeAt(at + LONG_SPACE))) at = skipSpace(text, at) - 1
       continue
     }
-    // Literal labels: with named ones V8 makes no jump table, which is five times as slow (2026-11).
+    /*
+     * The labels are literals, because V8 builds no jump table for named ones, which is five times
+     * as slow (2026-11).
+     */
     switch (code) {
       case 34: {
         // "
@@ -93,16 +111,16 @@ export function scan(text: string, limits: ScanLimits): Scan {
         }
         keyTo = at
         if (bound === undefined) {
-          const most = isHexAt(text, keyFrom) ? limits.hexCharacters : limits.textCharacters
-          if (keyTo - keyFrom > most) {
-            fault = `string longer than ${most} characters`
+          const max = isHexAt(text, keyFrom) ? limits.hexCharacters : limits.textCharacters
+          if (keyTo - keyFrom > max) {
+            fault = `string longer than ${max} characters`
             break scanning
           }
           break
         }
-        const most = bound === 'id' ? limits.idCharacters : limits.methodCharacters
-        if (keyTo - keyFrom > most) {
-          fault = `${bound} longer than ${most} characters`
+        const max = bound === 'id' ? limits.idCharacters : limits.methodCharacters
+        if (keyTo - keyFrom > max) {
+          fault = `${bound} longer than ${max} characters`
           break scanning
         }
         bound = undefined
@@ -176,9 +194,9 @@ export function scan(text: string, limits: ScanLimits): Scan {
         }
         const isHex = isHexAt(text, keyFrom)
         const counts = isHex ? hexKeys : keys
-        const most = isHex ? limits.hexKeys : limits.keys
-        if (++counts[depth]! > most) {
-          fault = `object with more than ${most} keys`
+        const max = isHex ? limits.hexKeys : limits.keys
+        if (++counts[depth]! > max) {
+          fault = `object with more than ${max} keys`
           break scanning
         }
         if (depth !== envelope) break
@@ -201,10 +219,10 @@ export function scan(text: string, limits: ScanLimits): Scan {
         }
         isAfterValue = true
         const isNumber = isOfNumber(code)
-        const most = isNumber ? limits.numberCharacters : LITERAL_CHARACTERS
-        const to = isNumber ? endOfNumber(text, at, most) : endOfLiteral(text, at)
-        if (to - at > most) {
-          fault = isNumber ? `number longer than ${most} characters` : NO_JSON
+        const max = isNumber ? limits.numberCharacters : LITERAL_CHARACTERS
+        const to = isNumber ? endOfNumber(text, at, max) : endOfLiteral(text, at)
+        if (to - at > max) {
+          fault = isNumber ? `number longer than ${max} characters` : NO_JSON
           break scanning
         }
         if (to === at) {
@@ -221,15 +239,18 @@ export function scan(text: string, limits: ScanLimits): Scan {
     items,
     values,
     fault,
-    // An escaped key may spell "id" or "params" a second time, unseen here: the parsed values count then.
+    /*
+     * An escaped key may spell "id" or "params" a second time, which the scan cannot see. The
+     * parsed values count then.
+     */
     ids: hasEscapedKey ? [] : ids,
     params: hasEscapedKey ? [] : params,
   }
 }
 
 /**
- * Which part of a request a key names; 'escaped': perhaps one of them, spelled otherwise. By its letters, because a slice of each key took
- * a fifth of the scan (2026-11).
+ * Returns the part of a request that a key names; 'escaped' means that an escaped key may name one.
+ * Letters are compared directly, because slices of all keys took a fifth of the scan (2026-11).
  */
 function partAt(
   text: string,
@@ -261,11 +282,14 @@ function isWord(text: string, word: string, from: number, to: number): boolean {
   return true
 }
 
-/** Index of the closing quote; -1: there is none. */
+/** Returns the index of the closing quote, or -1. */
 function endOfString(text: string, from: number): number {
   const end = text.indexOf('"', from)
   if (end <= from || text.charCodeAt(end - 1) !== BACKSLASH) return end
-  // A search for each of a million escaped quotes would take ten times as long as a look at each character.
+  /*
+   * The loop reads each character, because searches for a million escaped quotes would take ten
+   * times as long.
+   */
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) return at
@@ -277,28 +301,31 @@ function endOfString(text: string, from: number): number {
 const isHexAt = (text: string, at: number): boolean =>
   text.charCodeAt(at) === 48 && (text.charCodeAt(at + 1) | 32) === 120
 
-/** Or another control character, which the parser refuses: one comparison is twice as fast as four. */
+/**
+ * Includes other control characters, which the parser refuses. One comparison is twice as fast as
+ * four.
+ */
 const isSpace = (code: number): boolean => code <= 32
 
 const NO_SPACE = /[!-\uffff]/g
-/** From as many on, looking for their end by an expression is quicker. */
+/** Length from which a regular expression finds the end of whitespace faster. */
 const LONG_SPACE = 16
 
-/** Where the next character stands that is none, or the text ends. */
+/** Returns the index of the next character that is no whitespace, or the text's length. */
 function skipSpace(text: string, at: number): number {
   if (!isSpace(text.charCodeAt(at))) return at
   NO_SPACE.lastIndex = at
   return NO_SPACE.test(text) ? NO_SPACE.lastIndex - 1 : text.length
 }
 
-/** A digit, a sign, a point or an e. */
+/** A digit, a sign or a point. */
 const isOfNumber = (code: number): boolean =>
   (code >= 48 && code <= 57) || code === 45 || code === 43 || code === 46
 
-/** Of one that is longer than it may be: beyond that. */
-function endOfNumber(text: string, from: number, most: number): number {
+/** Returns the end of a number. For a number that is too long, the result lies beyond the limit. */
+function endOfNumber(text: string, from: number, max: number): number {
   let to = from
-  for (; to - from <= most; to++) {
+  for (; to - from <= max; to++) {
     const code = text.charCodeAt(to)
     if (!isOfNumber(code) && (code | 32) !== 101) return to
   }
@@ -314,8 +341,8 @@ function endOfLiteral(text: string, from: number): number {
   return to
 }
 
-/** The number that begins at `at`, as written; JSON.parse has the last word on its form. */
-function numberAt(text: string, at: number, most: number): string | undefined {
+/** Returns the number at `at` as written; JSON.parse checks its form. */
+function numberAt(text: string, at: number, max: number): string | undefined {
   if (!isOfNumber(text.charCodeAt(at))) return undefined
-  return text.slice(at, endOfNumber(text, at, most))
+  return text.slice(at, endOfNumber(text, at, max))
 }

@@ -1,19 +1,26 @@
-/** Codecs: one declaration gives the decoder, the encoder, the TypeScript type and the JSON Schema of a parameter. */
+/**
+ * Codecs: one declaration gives the decoder, encoder, TypeScript type and JSON Schema of a
+ * parameter.
+ */
 
-import type { Limits } from '../seam/limits.ts'
+import type { Limits } from '../core/limits.ts'
 
 export type JsonSchema = { readonly [key: string]: unknown }
 
 export interface Codec<T> {
-  /** @param limits of this node. @throws {SchemaError} when the wire value does not fit. */
+  /**
+   * @param limits limits of this node
+   * @throws {SchemaError} when the wire value does not fit
+   */
   decode(wire: unknown, limits: Limits): T
-  encode(value: T): unknown // Method syntax, so that a Codec<bigint> is a Codec<unknown>.
-  /** A bound may be the name of a limit: `schemaFor` puts its value there. */
+  // Method syntax makes a Codec<bigint> assignable to Codec<unknown>.
+  encode(value: T): unknown
+  /** A bound may be the name of a limit, which `schemaFor` replaces by its value. */
   readonly schema: JsonSchema
-  /** An optional parameter that is null is a value to it; otherwise it counts as left out. */
+  /** An optional parameter receives null as a value; otherwise null counts as left out. */
   readonly takesNull?: true
 }
-/** A codec that no limit bears on. */
+/** A codec that needs no limits. */
 export interface PlainCodec<T> extends Codec<T> {
   decode(wire: unknown): T
 }
@@ -21,8 +28,9 @@ export interface PlainCodec<T> extends Codec<T> {
 export type TypeOf<C> = C extends Codec<infer T> ? T : never
 
 /**
- * What is wrong with a wire value, in the words go-ethereum has for it, because callers match them. With a `type` the problem is one of
- * Go's JSON decoder ("json: cannot unmarshal non-string into Go value of type common.Address"), which names the field by itself.
+ * Error of a wire value, in go-ethereum's words, because callers match them. With a `type` it is an
+ * error of Go's JSON decoder, which names the field. An example is "json: cannot unmarshal
+ * non-string into Go value of type common.Address".
  */
 export class SchemaError extends Error {
   override name = 'SchemaError'
@@ -30,7 +38,10 @@ export class SchemaError extends Error {
   readonly type: string | undefined
   path = ''
   title = ''
-  /** Whether the value has another form than its codec takes; otherwise `problem` names the rule that it breaks. */
+  /**
+   * True when the value has another form than its codec takes; otherwise `problem` is the broken
+   * rule.
+   */
   readonly #isForm: boolean
   #mismatch: { readonly wire: unknown; readonly schema: JsonSchema } | undefined
 
@@ -41,13 +52,16 @@ export class SchemaError extends Error {
     this.#isForm = isForm
   }
 
-  /** Notes which value was refused and what its codec takes. The innermost codec is noted first, and stays. */
+  /**
+   * Records the refused value and its codec's schema. Only the first call, of the innermost codec,
+   * has an effect.
+   */
   refusing(wire: unknown, { schema }: Pick<Codec<unknown>, 'schema'>): this {
     this.#mismatch ??= { wire, schema }
     return this
   }
 
-  /** The value stands below `key` of an object (or array) called `title`. */
+  /** Adds the `key` of an object or array called `title` to the path of the value. */
   below(key: string, title: string): this {
     this.path = this.path === '' ? key : `${key}.${this.path}`
     this.title = title
@@ -57,26 +71,29 @@ export class SchemaError extends Error {
   describe(): string {
     if (this.type === undefined)
       return this.path === '' ? this.problem : `${this.path}: ${this.problem}`
-    const place = this.path === '' ? 'value' : `struct field ${this.title}.${this.path}`
-    return `json: cannot unmarshal ${this.problem} into Go ${place} of type ${this.type}`
+    const subject = this.path === '' ? 'value' : `struct field ${this.title}.${this.path}`
+    return `json: cannot unmarshal ${this.problem} into Go ${subject} of type ${this.type}`
   }
 
-  /** The same in the words of methods that go-ethereum does not have: where the value stands, what is expected there, what came. */
+  /**
+   * Describes the error for methods that go-ethereum does not have: location, expected form and
+   * actual value.
+   */
   describeOwn(parameter: string): string {
-    const place = this.path === '' ? parameter : `${parameter}.${this.path}`
-    if (!this.#isForm || this.#mismatch === undefined) return `${place}: ${this.problem}`
+    const subject = this.path === '' ? parameter : `${parameter}.${this.path}`
+    if (!this.#isForm || this.#mismatch === undefined) return `${subject}: ${this.problem}`
     const { wire, schema } = this.#mismatch
-    return `${place}: expected ${formOf(schema)}, got ${shownValue(wire)}`
+    return `${subject}: expected ${formOf(schema)}, got ${quotedValue(wire)}`
   }
 }
 
-/** How many there may be: always the same, or as a limit of this node says. */
+/** Maximum number: fixed, or the name of a limit of this node. */
 export type Bound = number | keyof Limits
 const boundOf = (bound: Bound, limits: Limits): number =>
   typeof bound === 'number' ? bound : limits[bound]
 
 const BOUNDS: ReadonlySet<string> = new Set(['maxItems', 'maxProperties'])
-/** The schema with this node's limits where it names them. */
+/** Replaces the names of limits in a schema by this node's values. */
 export function schemaFor(schema: JsonSchema, limits: Limits): JsonSchema {
   const resolve = (value: unknown, key?: string): unknown => {
     if (key !== undefined && BOUNDS.has(key)) return boundOf(value as Bound, limits)
@@ -89,13 +106,13 @@ export function schemaFor(schema: JsonSchema, limits: Limits): JsonSchema {
   return resolve(schema) as JsonSchema
 }
 
-/** What Go's decoder calls a JSON value. */
+/** Returns the name of a JSON value's type in Go's decoder. */
 export function kindOf(wire: unknown): string {
   if (wire === null) return 'null'
   return Array.isArray(wire) ? 'array' : typeof wire === 'boolean' ? 'bool' : typeof wire
 }
 
-/** The values that a schema describes, in words for people. */
+/** Describes the values of a schema in words. */
 export function formOf(schema: JsonSchema): string {
   const { title, type, properties, items, oneOf } = schema
   if (typeof properties === 'object' && properties !== null)
@@ -109,14 +126,17 @@ export function formOf(schema: JsonSchema): string {
   return type === 'integer' ? 'a whole number' : `a ${String(type ?? 'value')}`
 }
 
-const SHOWN_CHARACTERS = 64
-/** What a caller wrote, as JSON; long texts and the contents of objects and arrays are left out. */
-export function shownValue(wire: unknown): string {
+const QUOTED_CHARACTERS = 64
+/**
+ * Quotes a caller's value as JSON, without the contents of objects and arrays, and with long texts
+ * cut.
+ */
+export function quotedValue(wire: unknown): string {
   if (wire === undefined) return 'nothing'
   if (Array.isArray(wire)) return 'an array'
   if (typeof wire === 'object' && wire !== null) return 'an object'
-  if (typeof wire !== 'string' || wire.length <= SHOWN_CHARACTERS) return JSON.stringify(wire)
-  return `${JSON.stringify(wire.slice(0, SHOWN_CHARACTERS))}…`
+  if (typeof wire !== 'string' || wire.length <= QUOTED_CHARACTERS) return JSON.stringify(wire)
+  return `${JSON.stringify(wire.slice(0, QUOTED_CHARACTERS))}…`
 }
 
 export const boolean: PlainCodec<boolean> = {
@@ -129,7 +149,7 @@ export const boolean: PlainCodec<boolean> = {
   schema: { type: 'boolean' },
 }
 
-/** A string as it is, at most `max` characters. */
+/** Codec of a string of at most `max` characters. */
 export function text(title: string, max: number, type = 'string'): PlainCodec<string> {
   return {
     decode(wire) {
@@ -146,8 +166,8 @@ export function array<T>(item: Codec<T>, max: Bound, title = 'array'): Codec<rea
   return {
     decode(wire, limits) {
       if (!Array.isArray(wire)) throw new SchemaError(kindOf(wire), `[]${title}`)
-      const most = boundOf(max, limits)
-      if (wire.length > most) throw new SchemaError(`more than ${most} items`)
+      const bound = boundOf(max, limits)
+      if (wire.length > bound) throw new SchemaError(`more than ${bound} items`)
       return wire.map((value, index) => {
         try {
           return item.decode(value, limits)
@@ -161,7 +181,9 @@ export function array<T>(item: Codec<T>, max: Bound, title = 'array'): Codec<rea
   }
 }
 
-/** A JSON object used as a map: every key and every value is decoded; at most `max` entries. */
+/**
+ * Codec of a JSON object used as a map with at most `max` entries; every key and value is decoded.
+ */
 export function record<K, V>(options: {
   readonly title: string
   readonly key: Codec<K>
@@ -172,8 +194,8 @@ export function record<K, V>(options: {
   return {
     decode(wire, limits) {
       const entries = Object.entries(plainObject(wire, title))
-      const most = boundOf(max, limits)
-      if (entries.length > most) throw new SchemaError(`more than ${most} entries`)
+      const bound = boundOf(max, limits)
+      if (entries.length > bound) throw new SchemaError(`more than ${bound} entries`)
       return entries.map(([key, value]) => {
         try {
           return [keys.decode(key, limits), values.decode(value, limits)] as const
@@ -198,11 +220,17 @@ export function record<K, V>(options: {
 type Fields = { readonly [key: string]: Codec<unknown> }
 type Optional<F extends Fields> = { readonly [K in keyof F]?: TypeOf<F[K]> }
 
-/** An object whose fields may all be left out; null counts as left out, unknown keys are ignored, as go-ethereum does. */
+/**
+ * Codec of an object whose fields are all optional. Null counts as left out and unknown keys are
+ * ignored, as in go-ethereum.
+ */
 export const object = <const F extends Fields>(title: string, fields: F): Codec<Optional<F>> =>
   objectCodec(title, fields, false)
 
-/** An object whose unknown fields are refused by name, so that a misspelt one does not change what a call does. */
+/**
+ * Codec of an object that refuses unknown fields, so that a misspelt field does not change a call's
+ * effect.
+ */
 export const strictObject = <const F extends Fields>(
   title: string,
   fields: F,
@@ -221,7 +249,7 @@ function objectCodec<const F extends Fields>(
       const input = plainObject(wire, title)
       if (isStrict) refuseUnknown(input, Object.keys(fields))
       for (const [key, codec] of entries) {
-        // Own keys only: the parsed input has Object.prototype behind it.
+        // Only own keys count, because the parsed input inherits from Object.prototype.
         const value = Object.hasOwn(input, key) ? input[key] : undefined
         if (value === undefined || value === null) continue
         try {
@@ -248,14 +276,17 @@ function objectCodec<const F extends Fields>(
   }
 }
 
-/** @throws {SchemaError} that names the first field that is not among `known` */
+/**
+ * Checks an object's keys.
+ * @throws {SchemaError} with the first field that is not in `known`
+ */
 export function refuseUnknown(input: object, known: readonly string[]): void {
   const other = Object.keys(input).find((key) => !known.includes(key))
   if (other === undefined) return
-  throw new SchemaError(`unknown field ${shownValue(other)}, expected one of ${known.join(', ')}`)
+  throw new SchemaError(`unknown field ${quotedValue(other)}, expected one of ${known.join(', ')}`)
 }
 
-/** The same codec with a check, or a change, of the decoded value. */
+/** Derives a codec that checks or converts the decoded value. */
 export function refine<A, B>(
   from: Codec<A>,
   decode: (value: A, limits: Limits) => B,
@@ -291,13 +322,14 @@ export type Param<T = unknown> = {
   readonly name: string
   readonly codec: Codec<T>
   readonly required: boolean
-  /** Value of a parameter left out. */
+  /** Value of a parameter that is left out. */
   readonly fallback: T | undefined
 }
 
-/** A result's JSON Schema and how its JSON text is made (ASCII only). */
+/** JSON Schema of a result, and its conversion to JSON text in ASCII. */
 export type Result<T> = {
   readonly name: string
   readonly schema: JsonSchema
-  text(value: T): string // Method syntax, so that a Result<bigint> is a Result<unknown>.
+  // Method syntax makes a Result<bigint> assignable to Result<unknown>.
+  text(value: T): string
 }

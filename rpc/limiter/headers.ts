@@ -1,7 +1,7 @@
-/** What an HTTP answer says of the rate limit. */
-import type { Refusal } from '../seam/errors.ts'
+/** Rate-limit headers of HTTP responses. */
+import type { Refusal } from '../core/errors.ts'
 
-/** For whoever is sent away with 429. */
+/** Returns the headers of a response with status 429. */
 export function headersOfRefusal(refusal: Refusal): Readonly<Record<string, string>> {
   const { limit, used, retryAfterMs } = refusal
   const bucket = refusal.bucket ?? 'address'

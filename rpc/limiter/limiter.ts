@@ -1,70 +1,89 @@
-/** The rate limit: one bucket per client address for HTTP and WebSocket on both endpoints, exact over all threads that share its memory. */
-import { bucketOf, limiterKey } from '../seam/address.ts'
-import type { Refusal } from '../seam/errors.ts'
+/**
+ * Rate limit: one bucket per client address for HTTP and WebSocket on both endpoints. The count is
+ * exact over all threads that share its memory.
+ */
+
+import type { Refusal } from '../core/errors.ts'
+import { bucketOf, limiterKey } from './address.ts'
 import { createLimiterMemory, type LimiterMemory, Rows } from './memory.ts'
 import { createSeconds, type Seconds } from './seconds.ts'
 import { stallPoints } from './stalls.ts'
 
 export type Charge = Allowed | ({ readonly isAllowed: false } & Refusal)
-/** `second` names the second of the address that the points were taken from. */
+/** `second` identifies the address's second that the points were taken from. */
 export type Allowed = { readonly isAllowed: true; readonly second: number }
-/** What an address has of its second. */
+/** Points of an address in its current second. */
 export type Standing = {
   readonly limit: number
   readonly used: number
-  /** Points that come off the seconds that follow. */
+  /** Points that the following seconds will pay. */
   readonly owed: number
-  /** Until its second ends. */
+  /** Milliseconds until the current second ends. */
   readonly resetMs: number
 }
 
 export interface Limiter {
-  /** Takes all points or none. Seconds are counted from the first request of an address. Never rejects; at once without a limit. */
+  /**
+   * Takes all points or none. Seconds are counted from the first request of an address. The charge
+   * never rejects, and is synchronous for an address without a limit.
+   */
   charge(address: string, points: number): Charge | Promise<Charge>
-  /** Points that a request turned out to cost when it was done: taken from the seconds that follow, ten at most. */
+  /**
+   * Charges points that became known after the request. The following seconds pay them, at most ten
+   * seconds' worth.
+   */
   owe(address: string, points: number): void
-  /** Of an address that was refused as often in this second as it has points: until it is over, nothing that it sends is read. */
-  held(address: string): Refusal | undefined
-  /** undefined: it has no limit. Takes nothing, and never rejects. */
+  /**
+   * Returns a refusal if an address was refused as often in this second as it has points. Its input
+   * is not read until the second ends.
+   */
+  throttled(address: string): Refusal | undefined
+  /** Returns the points of an address without taking any; never rejects. undefined: no limit. */
   standing(address: string): Promise<Standing | undefined>
-  /** This thread has stood still for so long, until now: known addresses get the points of that time, for what they sent meanwhile comes at once. */
+  /**
+   * Reports that this thread stood still for `ms` until now. Known addresses get points for that
+   * time, because their delayed requests arrive together.
+   */
   stalled(ms: number): void
-  /** Addresses that it remembers. */
+  /** Number of addresses in memory. */
   readonly known: number
   /** Points taken since the start. */
   readonly charged: number
 }
 
 export type LimiterOptions = {
-  /** Points per second and address; undefined: no limit. */
+  /** Points per second and address. undefined: no limit. */
   readonly perSecond: number | undefined
-  /** Of single addresses, in place of that. */
+  /** Rates of single addresses, which replace `perSecond`. */
   readonly rateOf?: RateOf | undefined
-  /** Addresses known at a time; the ones beyond share one bucket. */
+  /** Maximum number of known addresses. Further addresses share one bucket. */
   readonly keys: number
-  /** Of those that count together; left out: this limiter is alone. */
+  /** Memory shared with other threads. Left out: this limiter is alone. */
   readonly memory?: LimiterMemory
-  /** Names this thread among them, for `clearEnded`; from 1. */
+  /** Number of this thread in the memory, from 1, for `clearEnded`. */
   readonly thread?: number
   /** Milliseconds since 1970. */
   readonly now: () => number
 }
-/** Points per second, or none; undefined: it has no rate of its own. */
+/** Points per second, or `off` for no limit. undefined: the address has no rate of its own. */
 export type RateOf = (address: string) => number | 'off' | undefined
 
-/** For how many seconds an address may be in debt. */
+/** Maximum debt of an address, in seconds' worth of points. */
 const DEBT_SECONDS = 10
-/** The answer to an address without a limit. */
+/** Charge of an address without a limit. */
 export const ALLOWED: Charge = { isAllowed: true, second: 0 }
 
-/** Sleeps until the lock is free: not for the main thread, which alone frees the lock of a thread that has ended. */
+/**
+ * Creates a limiter that blocks until the lock is free. The main thread must not use it, because it
+ * frees the locks of ended threads.
+ */
 export const createLimiter = (options: LimiterOptions): Limiter =>
   hasLimit(options) ? new Limited(new Counting(options), options) : unlimited()
 
 export const hasLimit = ({ perSecond, rateOf }: Pick<LimiterOptions, 'perSecond' | 'rateOf'>) =>
   perSecond !== undefined || rateOf !== undefined
 
-/** Sleeps until the lock is free, so that each call has its answer at once. */
+/** Limiter that blocks until the lock is free, so every charge is synchronous. */
 class Limited implements Limiter {
   readonly #counting: Counting
   readonly #now: () => number
@@ -90,8 +109,8 @@ class Limited implements Limiter {
     const limit = this.#counting.limitOf(address)
     if (limit !== undefined) this.#locked((counting) => counting.owe(address, points, limit))
   }
-  held(address: string): Refusal | undefined {
-    return this.#locked((counting) => counting.held(address))
+  throttled(address: string): Refusal | undefined {
+    return this.#locked((counting) => counting.throttled(address))
   }
   async standing(address: string): Promise<Standing | undefined> {
     const limit = this.#counting.limitOf(address)
@@ -121,10 +140,13 @@ class Limited implements Limiter {
   }
 }
 
-/** Counts in the memory. Whoever calls it has the lock, but for `limitOf` and the two counts. */
+/**
+ * Counting in the shared memory. The caller has the lock, except for `limitOf`, `known` and
+ * `charged`.
+ */
 export class Counting {
   readonly rows: Rows
-  /** Points per second of an address; undefined: it has no limit. */
+  /** Points per second of an address. undefined: no limit. */
   readonly limitOf: (address: string) => number | undefined
   readonly #now: () => number
   readonly #seconds: Seconds
@@ -156,15 +178,16 @@ export class Counting {
     const said = { limit: rows.limit(row), used, cost: points }
     return { isAllowed: false, ...refusedTo(address, said, this.#leftMs(row)) }
   }
-  /** The row of a key, with the points of stalls. */
+  /** Returns the row of a key, after granting the points of stalls. */
   #current(key: string, limit: number): number {
     const { rows } = this
     const row = this.#seconds.of(key, limit)
     const grantedMs = rows.stallOf(row)
     if (grantedMs === rows.stalledMs) return row
-    const asked = { grantedMs, limit: rows.limit(row), now: this.#now() }
-    const points = stallPoints(rows.stalls, asked)
-    // A thread that ends between these two stores grants nothing, rather than the same points twice.
+    const requested = { grantedMs, limit: rows.limit(row), now: this.#now() }
+    const points = stallPoints(rows.stalls, requested)
+    // The order of the stores matters, because a thread may end between them. Points are then lost
+    // rather than granted twice.
     rows.setStall(row, rows.stalledMs)
     rows.setUsed(row, rows.used(row) - points)
     return row
@@ -177,7 +200,7 @@ export class Counting {
     rows.setOwed(row, Math.min(rows.owed(row) + points, DEBT_SECONDS * rows.limit(row)))
   }
 
-  held(address: string): Refusal | undefined {
+  throttled(address: string): Refusal | undefined {
     const { rows } = this
     const row = this.#seconds.known(limiterKey(address))
     if (row === undefined || rows.refused(row) < rows.limit(row)) return undefined
@@ -203,7 +226,7 @@ export class Counting {
   }
 }
 
-/** @returns points per second of an address; undefined: it has no limit */
+/** Returns a function from address to points per second. undefined: no limit. */
 export const rates =
   ({ perSecond, rateOf }: Pick<LimiterOptions, 'perSecond' | 'rateOf'>) =>
   (address: string): number | undefined => {
@@ -211,7 +234,10 @@ export const rates =
     return own === 'off' ? undefined : (own ?? perSecond)
   }
 
-/** What somebody is told who may not. @param leftMs until its second ends */
+/**
+ * Makes the refusal of a charge.
+ * @param leftMs milliseconds until the second ends
+ */
 export const refusedTo = (
   address: string,
   points: Pick<Refusal, 'limit' | 'used' | 'cost'>,
@@ -226,7 +252,7 @@ export function unlimited(): Limiter {
   return {
     charge: () => ALLOWED,
     owe() {},
-    held: () => undefined,
+    throttled: () => undefined,
     standing: async () => undefined,
     stalled() {},
     known: 0,

@@ -1,6 +1,6 @@
 /**
- * What the limiter knows of each address, in memory that several threads share: rows found by the hash of a key, in the order in which
- * their seconds end. A thread works on it alone, between `lock` and `unlock`.
+ * Limiter rows of addresses in memory that several threads share. Rows are found by the hash of a
+ * key and ordered by the end of their seconds. A thread uses them between `lock` and `unlock`.
  */
 import {
   bytesOfRows,
@@ -12,58 +12,61 @@ import {
   SharedRows,
   seed,
   seedsOf,
-} from '../seam/shared-rows.ts'
+} from './shared-rows.ts'
 import { plusStall, type StallSum } from './stalls.ts'
 
-/** Plain data: crosses a thread. */
+/** Plain data that can be sent to a thread. */
 export type LimiterMemory = {
   readonly buffer: SharedArrayBuffer
-  /** Rows beside that of all who have none. */
-  readonly most: number
+  /** Rows besides the overflow row. */
+  readonly max: number
 }
 /** One second of an address. */
 export type Second = {
-  /** At least 1. */
+  /** Points of the second, at least 1. */
   readonly limit: number
   /** Milliseconds since 1970. */
   readonly end: number
   readonly used: number
   readonly owed: number
 }
-/** The row of all who find no room. */
+/** Row that addresses share when all other rows are taken. */
 export const OVERFLOW_ROW = 0
 
-/** Words of the head. */
+/** Indexes of words in the head. */
 const [OLDEST, NEWEST] = [OWN_WORDS, OWN_WORDS + 1] as const
-/** Words of a row. */
+/** Indexes of words in a row. */
 const [BEFORE, AFTER, USED, OWED, LIMIT, REFUSED] = [3, 4, 5, 6, 7, 8]
 const ROW_WORDS = FIRST_WORD + 6
-/** Of all stalls (`StallSum`); then of each row when its second ends, and for how much of all stalls it has points. */
+/**
+ * Indexes of the total stall times (`StallSum`). Each row follows with the end of its second and
+ * its granted stall time.
+ */
 const [STALLED, STALL_END, STALLS_OVER] = [0, 1, 2] as const
 const FIRST_TIMES = 3
 const ROW_TIMES = 2
 
-const shapeOf = (most: number): RowShape => ({ most, rowWords: ROW_WORDS })
-const timesFor = (most: number) => FIRST_TIMES + ROW_TIMES * (most + 1)
+const shapeOf = (max: number): RowShape => ({ max, rowWords: ROW_WORDS })
+const timesFor = (max: number) => FIRST_TIMES + ROW_TIMES * (max + 1)
 
-export function createLimiterMemory(most: number): LimiterMemory {
-  const buffer = new SharedArrayBuffer(HEAD_BYTES + 8 * timesFor(most) + bytesOfRows(shapeOf(most)))
+export function createLimiterMemory(max: number): LimiterMemory {
+  const buffer = new SharedArrayBuffer(HEAD_BYTES + 8 * timesFor(max) + bytesOfRows(shapeOf(max)))
   seed(seedsOf(buffer))
-  return { buffer, most }
+  return { buffer, max }
 }
 
-/** The memory as seen by this thread: rows in the order in which their seconds end. */
+/** This thread's access to the rows, ordered by the end of their seconds. */
 export class Rows extends SharedRows {
   readonly #times: Float64Array
 
-  /** @param thread names this one, for `clearEnded`; from 1 */
-  constructor({ buffer, most }: LimiterMemory, thread: number) {
-    const times = timesFor(most)
-    super(buffer, shapeOf(most), { thread, rowsAt: HEAD_BYTES + 8 * times })
+  /** @param thread number of this thread, from 1, for `clearEnded` */
+  constructor({ buffer, max }: LimiterMemory, thread: number) {
+    const times = timesFor(max)
+    super(buffer, shapeOf(max), { thread, rowsAt: HEAD_BYTES + 8 * times })
     this.#times = new Float64Array(buffer, HEAD_BYTES, times)
   }
 
-  /** Of all threads, in milliseconds. */
+  /** Stall time of all threads in milliseconds. */
   get stalledMs(): number {
     return this.#times[STALLED]!
   }
@@ -71,17 +74,18 @@ export class Rows extends SharedRows {
     const times = this.#times
     return { totalMs: this.stalledMs, overMs: times[STALLS_OVER]!, endedAt: times[STALL_END]! }
   }
-  /** A thread has stood still from one moment to another. */
+  /** Adds a stall of a thread. */
   addStall(from: number, to: number): void {
     const { totalMs, overMs, endedAt } = plusStall(this.stalls, from, to)
-    // The total is last: a thread that ends between two of these grants nothing, and nobody grants the same time again.
+    // The total is stored last, because a thread may end between two stores. Time is then lost
+    // rather than granted twice.
     this.#times[STALL_END] = endedAt
     this.#times[STALLS_OVER] = overMs
     this.#times[STALLED] = totalMs
   }
 
   end = (row: number): number => this.#times[FIRST_TIMES + ROW_TIMES * row]!
-  /** For how much of all stalls it has been given points. */
+  /** Returns the total stall time that the row was already granted points for. */
   stallOf = (row: number): number => this.#times[FIRST_TIMES + ROW_TIMES * row + 1]!
   setStall(row: number, ms: number): void {
     this.#times[FIRST_TIMES + ROW_TIMES * row + 1] = ms
@@ -101,20 +105,21 @@ export class Rows extends SharedRows {
   }
 
   /**
-   * Starts another second, of which `used` points are taken and none refused. A thread may end between any two of these stores: the
-   * points of the second before stand until the new ones do, so that nobody has more than the limit.
+   * Starts another second with `used` points taken and no refusals. A thread may end between two
+   * stores, so the old points stay until the new ones replace them. An address therefore never gets
+   * more than the limit.
    */
-  begin(row: number, { limit, end, used, owed }: Second): void {
+  start(row: number, { limit, end, used, owed }: Second): void {
     const at = ROW_WORDS * row
     this.#times[FIRST_TIMES + ROW_TIMES * row] = end
     this.words[at + USED] = used
     this.words[at + OWED] = owed
     this.words[at + REFUSED] = 0
-    // A row has a limit from here on, which says that it is in use and complete.
+    // A row has a limit from this store on, which marks the row as used and complete.
     this.words[at + LIMIT] = limit
   }
 
-  /** A row for a key that has none, the newest. There must be room. */
+  /** Adds the newest row for a new key. The caller checks that a row is free. */
   override add(key: string): number {
     const row = super.add(key)
     this.#append(row)
@@ -125,18 +130,18 @@ export class Rows extends SharedRows {
     this.#unlink(row)
     super.remove(row)
   }
-  /** The one whose second ends first; undefined: there is none. */
+  /** Row whose second ends first. undefined: no rows. */
   get oldest(): number | undefined {
     const row = this.head[OLDEST]!
     return row === 0 ? undefined : row
   }
-  /** Of all it ends last from here on. */
+  /** Moves a row to the end of the order. */
   toNewest(row: number): void {
     this.#unlink(row)
     this.#append(row)
   }
 
-  /** Finds all rows in use again, in the order in which their seconds end, whatever of that was half done. */
+  /** Rebuilds the index and order of all used rows after an interrupted change. */
   mend(): void {
     const found: number[] = []
     this.rebuild((row) => {
@@ -168,8 +173,9 @@ export class Rows extends SharedRows {
 }
 
 /**
- * Frees the lock after the exit of a thread that may have ended inside. Every row keeps its points: each of them is one word, which is
- * written or not, and what finds the rows is made again. @returns whether the thread had the lock
+ * Frees the lock of an ended thread and rebuilds the index. Every row retains its points, because
+ * each count is one word that is either written or not.
+ * @returns whether the thread had the lock
  */
 export const clearEnded = (memory: LimiterMemory, thread: number): boolean =>
   openLockOf(memory.buffer, thread, () => new Rows(memory, thread).mend())

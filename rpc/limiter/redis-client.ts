@@ -1,46 +1,56 @@
-/** A connection to Redis that nobody waits for: what cannot be asked now fails at once. The only file that imports ioredis. */
+/**
+ * Connection to Redis that fails a request at once if it cannot be sent. Only this file imports
+ * ioredis.
+ */
 import { Redis } from 'ioredis'
 
 export type RedisClient = Redis
 
 const CONNECT_MS = 2_000
-/** Between two tries to connect, at most. */
+/** Maximum milliseconds between two attempts to connect. */
 const RETRY_MS = 1_000
 
-/** @param onAway why it cannot be asked, at each error and end of the connection */
+/**
+ * Connects to Redis.
+ * @param onDisconnected called with the reason at each error and end of the connection
+ */
 export function connectRedis(
   url: string,
-  { onAway, onReady }: { readonly onAway: (reason: string) => void; readonly onReady: () => void },
+  {
+    onDisconnected,
+    onReady,
+  }: { readonly onDisconnected: (reason: string) => void; readonly onReady: () => void },
 ): RedisClient {
   const client = new Redis(url, {
     enableOfflineQueue: false,
-    // What was asked of a connection that broke may have been done: to ask again would do it twice.
+    // Redis may have run the commands of a broken connection, so sending them again could charge
+    // twice.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: CONNECT_MS,
     retryStrategy: (times) => Math.min(50 * times, RETRY_MS),
   })
-  client.on('error', (error: Error) => onAway(error.message))
+  client.on('error', (error: Error) => onDisconnected(error.message))
   client.on('ready', onReady)
-  client.on('close', () => onAway('the connection is closed'))
+  client.on('close', () => onDisconnected('the connection is closed'))
   return client
 }
 
-/** Says once why Redis cannot be asked, until it answers again. */
-export interface SayOnce {
-  away(reason: string): void
+/** Logs once that Redis is unavailable, until it responds again. */
+export interface LogOnce {
+  disconnected(reason: string): void
   back(): void
-  /** Nobody is to hear of what comes now. */
+  /** Suppresses all further logs. */
   end(): void
 }
 
-export function sayOnce(say: (reason: string) => void): SayOnce {
+export function logOnce(log: (reason: string) => void): LogOnce {
   let [isSaid, isOver] = [false, false]
   return {
-    away(reason) {
+    disconnected(reason) {
       if (isSaid || isOver) return
       isSaid = true
-      say(reason)
+      log(reason)
     },
     back() {
       isSaid = false

@@ -1,16 +1,19 @@
-/** The points of addresses in Redis, where several processes take them from one second. */
+/** Rate-limit points in Redis, shared by several processes. */
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import { connectRedis, type RedisClient, type SayOnce, sayOnce } from './redis-client.ts'
+import { connectRedis, type LogOnce, logOnce, type RedisClient } from './redis-client.ts'
 import type { PointStore, Points } from './shared.ts'
 
-/** What is said of points that were asked for so long ago that their request has been counted elsewhere. */
+/** Marker in a response: the request came too late, and the process already counted it locally. */
 const LATE = 2_000_000_000
 
 /**
- * The library's script in place of its own: seconds follow each other from the first request as those in memory do (seconds.ts), all points
- * are taken or none, and debts are paid by the seconds that follow. One hash for each address: `e` when its second ends, `n` points taken of it, `o` points owed; by the clock of Redis, so that processes need not agree on one.
- * ARGV: points, 4 × time + what to do + 1, points of a second. The second stands where the library has a duration: it has another way for 0, and
- * multiplies by 1,000, which is exact until 2041. Gives the points taken with these, and 1,024 × end + what is left of the second.
+ * Script that replaces the library's own. Seconds follow each other from the first request, as in
+ * memory (seconds.ts). All points or none are taken, and the following seconds pay debts. Each
+ * address has one hash: `e` is the end of its second, `n` the points taken, `o` the points owed.
+ * Times use the clock of Redis, so processes need no common clock. ARGV: points, 4 × time +
+ * operation + 1, points per second. The second argument replaces the library's duration, which
+ * handles 0 differently and multiplies by 1,000 (exact until 2041). The script returns the points
+ * taken including these, and 1,024 × end + remaining milliseconds.
  */
 const SCRIPT = `
 local time = redis.call('time')
@@ -45,27 +48,37 @@ redis.call('pexpire', KEYS[1], 11000)
 return {used, e * 1024 + e - now}
 `
 const [TAKE, OWE, GRANT] = [0, 1, 2] as const
-/** For an answer. Nobody waits for longer before the limits of this process decide, and who waited is not kept waiting again. */
-const ANSWER_MS = 1_000
-/** Different rates at a time: each is a limiter of the library. */
-const MOST_RATES = 256
+/**
+ * Timeout of a request. After it the local limit decides, and later requests do not wait either.
+ */
+const RESPONSE_MS = 1_000
+/** Maximum number of different rates. Each rate needs a limiter of the library. */
+const MAX_RATES = 256
 
-/** @param onAway why it cannot be asked, once until it answers again @param now milliseconds since 1970 */
+/**
+ * Opens the stores.
+ * @param url address of Redis
+ * @param options `onDisconnected` is called once until Redis responds again; `now` gives
+ *   milliseconds since 1970
+ */
 export function openRedis(
   url: string,
-  { onAway, now }: { readonly onAway: (reason: string) => void; readonly now: () => number },
+  {
+    onDisconnected,
+    now,
+  }: { readonly onDisconnected: (reason: string) => void; readonly now: () => number },
 ): RedisStores {
-  const once = sayOnce(onAway)
-  const state: State = { isAway: true, once, failures: 0, clockOffset: undefined }
-  const away = (reason: string) => {
-    state.isAway = true
-    once.away(reason)
+  const once = logOnce(onDisconnected)
+  const state: State = { isDisconnected: true, once, failures: 0, clockOffset: undefined }
+  const disconnected = (reason: string) => {
+    state.isDisconnected = true
+    once.disconnected(reason)
   }
-  const client = connectRedis(url, { onAway: away, onReady: () => isBack(state) })
+  const client = connectRedis(url, { onDisconnected: disconnected, onReady: () => isBack(state) })
   return {
-    open: (name) => storeOf({ client, state, away, now, name }),
-    get isAway() {
-      return state.isAway
+    open: (name) => storeOf({ client, state, disconnected, now, name }),
+    get isDisconnected() {
+      return state.isDisconnected
     },
     get failures() {
       return state.failures
@@ -78,32 +91,32 @@ export function openRedis(
 }
 
 export interface RedisStores {
-  /** What is counted under this name. */
+  /** Opens the points counted under a name. */
   open(name: string): PointStore
-  /** It could not be asked, and has not answered since. */
-  readonly isAway: boolean
-  /** Questions without an answer. */
+  /** Redis was unavailable, and has not responded since. */
+  readonly isDisconnected: boolean
+  /** Number of requests without a response. */
   readonly failures: number
   close(): void
 }
 
 type State = {
-  /** Also before it has answered for the first time. */
-  isAway: boolean
-  readonly once: SayOnce
+  /** Also true before the first response. */
+  isDisconnected: boolean
+  readonly once: LogOnce
   failures: number
-  /** From the clock here to that of Redis, about; undefined: not known yet. */
+  /** Approximate clock of Redis minus the local clock. undefined: not known yet. */
   clockOffset: number | undefined
 }
 type Parts = {
   readonly client: RedisClient
   readonly state: State
-  readonly away: (reason: string) => void
+  readonly disconnected: (reason: string) => void
   readonly now: () => number
   readonly name: string
 }
 
-function storeOf({ client, state, away, now, name }: Parts): PointStore {
+function storeOf({ client, state, disconnected, now, name }: Parts): PointStore {
   const limiters = new Map<number, RateLimiterRedis>()
   function limiterFor(limit: number): RateLimiterRedis {
     const known = limiters.get(limit)
@@ -116,26 +129,30 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
       customIncrTtlLuaScript: SCRIPT,
       rejectIfRedisNotReady: true,
     })
-    if (limiters.size >= MOST_RATES) limiters.delete(limiters.keys().next().value!)
+    if (limiters.size >= MAX_RATES) limiters.delete(limiters.keys().next().value!)
     limiters.set(limit, made)
     return made
   }
-  /** By the clock of Redis, as far as that is known: later than that nobody waits for the answer any more. */
+  /** Time, by the clock of Redis, after which a response is ignored. 0: that clock is unknown. */
   const latest = () =>
-    state.clockOffset === undefined ? 0 : Math.ceil(now() + state.clockOffset + ANSWER_MS)
+    state.clockOffset === undefined ? 0 : Math.ceil(now() + state.clockOffset + RESPONSE_MS)
   const doing = (what: number, at = 0) => ({ customDuration: at * 4 + what + 1 })
 
-  /** @throws {Error} there is no answer */
-  async function ask(question: Promise<RateLimiterRes>): Promise<Points> {
+  /**
+   * Reads the points of a response.
+   * @throws {Error} without a response
+   */
+  async function readPoints(question: Promise<RateLimiterRes>): Promise<Points> {
     let said: RateLimiterRes
     try {
       said = await inTime(question)
     } catch (refusal) {
       if (!(refusal instanceof RateLimiterRes)) {
         state.failures++
-        away((refusal as Error).message)
-        // Closes the connection now, so that nobody asks on it: `disconnect` would wait for the other side.
-        if (refusal instanceof NoAnswer && client.status === 'ready') client.stream.destroy()
+        disconnected((refusal as Error).message)
+        // The connection is destroyed at once to stop further requests. `disconnect` would wait for
+        // the other side.
+        if (refusal instanceof NoResponse && client.status === 'ready') client.stream.destroy()
         throw refusal
       }
       said = refusal
@@ -145,7 +162,7 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
     const leftMs = packed % 1_024
     isBack(state)
     state.clockOffset = second - leftMs - now()
-    if (used === LATE) throw new Error('the question came too late')
+    if (used === LATE) throw new Error('the request reached Redis too late')
     return { used, second, leftMs }
   }
 
@@ -154,13 +171,14 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
       return client.status === 'ready'
     },
     take: (key, points, limit) =>
-      ask(limiterFor(limit).consume(key, points, doing(TAKE, latest()))),
-    owe: (key, points, limit) => ask(limiterFor(limit).penalty(key, points, doing(OWE, latest()))),
-    grant: (key, points, limit) => ask(limiterFor(limit).reward(key, points, doing(GRANT))),
-    async look(key, limit) {
+      readPoints(limiterFor(limit).consume(key, points, doing(TAKE, latest()))),
+    owe: (key, points, limit) =>
+      readPoints(limiterFor(limit).penalty(key, points, doing(OWE, latest()))),
+    grant: (key, points, limit) => readPoints(limiterFor(limit).reward(key, points, doing(GRANT))),
+    async peek(key, limit) {
       const limiter = limiterFor(limit)
       const [points, owed] = await Promise.all([
-        ask(limiter.penalty(key, 0, doing(OWE))),
+        readPoints(limiter.penalty(key, 0, doing(OWE))),
         client.hget(limiter.getKey(key), 'o'),
       ])
       return { ...points, owed: Number(owed ?? 0) }
@@ -169,22 +187,25 @@ function storeOf({ client, state, away, now, name }: Parts): PointStore {
 }
 
 function isBack(state: State): void {
-  state.isAway = false
+  state.isDisconnected = false
   state.once.back()
 }
 
-class NoAnswer extends Error {
-  override name = 'NoAnswer'
+class NoResponse extends Error {
+  override name = 'NoResponse'
 }
 
-/** @throws {NoAnswer} */
+/**
+ * Awaits a response for at most `RESPONSE_MS`.
+ * @throws {NoResponse} after the timeout
+ */
 async function inTime<T>(question: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      // This thread may have stood still itself, and the answer is here: it is read before.
-      setImmediate(() => reject(new NoAnswer(`no answer within ${ANSWER_MS} ms`)))
-    }, ANSWER_MS)
+      // This thread itself may have stood still, so a response that already arrived is read first.
+      setImmediate(() => reject(new NoResponse(`no answer within ${RESPONSE_MS} ms`)))
+    }, RESPONSE_MS)
   })
   try {
     return await Promise.race([question, late])

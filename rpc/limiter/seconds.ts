@@ -1,31 +1,37 @@
-/** The seconds that an address is counted by: they follow each other from its first request, as long as it is remembered. */
+/**
+ * Seconds of an address: they follow each other without a gap from its first request, while its row
+ * is retained.
+ */
 import { OVERFLOW_ROW, type Rows, type Second } from './memory.ts'
 
 const WINDOW_MS = 1_000
-/** An address that was silent for longer begins its seconds anew. */
-const KEPT_MS = 10_000
+/** An address that was silent for longer starts new seconds. */
+const RETENTION_MS = 10_000
 
 export interface Seconds {
-  /** The row of an address, in its second of now. @param limit the points of one that begins */
+  /**
+   * Returns the row of an address in its current second.
+   * @param limit points of a second that starts
+   */
   of(key: string, limit: number): number
-  /** undefined: it has no second now. */
+  /** Returns the row of an address. undefined: it has no current second. */
   known(key: string): number | undefined
 }
 
 /**
- * The second of each address. Seconds follow each other without a gap as long as the address is remembered, so that a request late in
- * one second does not shift the next. Where all rows are taken by addresses in their seconds, others share one. Works on locked rows.
+ * Manages the seconds of addresses on locked rows. Seconds have no gaps, so that a request late in
+ * one second does not shift the next. Addresses share one row when all rows are in their seconds.
  */
 export function createSeconds(rows: Rows, clock: () => number): Seconds {
-  /** The clock went back. */
-  const isAhead = (end: number, now: number) => end > now + WINDOW_MS
-  /** The time for which a thread stood still is nobody's silence. */
+  /** Tells whether a second's end is too far ahead, because the clock was set back. */
+  const isInFuture = (end: number, now: number) => end > now + WINDOW_MS
+  /** Tells whether a row has expired, without the time in which a thread stood still. */
   const isForgotten = (row: number, now: number) =>
-    rows.end(row) <= now - KEPT_MS - (rows.stalledMs - rows.stallOf(row)) ||
-    isAhead(rows.end(row), now)
+    rows.end(row) <= now - RETENTION_MS - (rows.stalledMs - rows.stallOf(row)) ||
+    isInFuture(rows.end(row), now)
   function isNow(row: number, now: number): boolean {
     const end = rows.end(row)
-    return end > now && !isAhead(end, now)
+    return end > now && !isInFuture(end, now)
   }
 
   function forget(now: number, isForOneMore: boolean): void {
@@ -39,22 +45,22 @@ export function createSeconds(rows: Rows, clock: () => number): Seconds {
     if (!isNow(OVERFLOW_ROW, now)) {
       rows.setStall(OVERFLOW_ROW, rows.stalledMs)
       const end = now + WINDOW_MS
-      begin(rows, OVERFLOW_ROW, { limit, end, owed: rows.owed(OVERFLOW_ROW) })
+      start(rows, OVERFLOW_ROW, { limit, end, owed: rows.owed(OVERFLOW_ROW) })
     }
     return OVERFLOW_ROW
   }
   function goOn(row: number, limit: number, now: number): number {
     const silentMs = now - rows.end(row)
-    // What was not asked for paid as well.
+    // Each skipped second pays debt as well.
     const missed = Math.floor(silentMs / WINDOW_MS)
     const owed = Math.max(0, rows.owed(row) - missed * limit)
-    begin(rows, row, { limit, end: now + WINDOW_MS - (silentMs % WINDOW_MS), owed })
+    start(rows, row, { limit, end: now + WINDOW_MS - (silentMs % WINDOW_MS), owed })
     rows.toNewest(row)
     return row
   }
 
-  /** For one more, at the cost of the oldest if that is over. */
-  function hasRoom(now: number): boolean {
+  /** Tells whether a row is free or the oldest can be replaced. */
+  function hasCapacity(now: number): boolean {
     const { oldest } = rows
     return !rows.isFull || oldest === undefined || rows.end(oldest) <= now
   }
@@ -76,19 +82,19 @@ export function createSeconds(rows: Rows, clock: () => number): Seconds {
       if (rows.isFull) return shared(limit, now)
       const row = rows.add(key)
       rows.setStall(row, rows.stalledMs)
-      begin(rows, row, { limit, end: now + WINDOW_MS, owed: 0 })
+      start(rows, row, { limit, end: now + WINDOW_MS, owed: 0 })
       return row
     },
     known(key) {
       const now = clock()
-      const row = rows.find(key) ?? (hasRoom(now) ? undefined : OVERFLOW_ROW)
+      const row = rows.find(key) ?? (hasCapacity(now) ? undefined : OVERFLOW_ROW)
       return row !== undefined && isNow(row, now) ? row : undefined
     },
   }
 }
 
-/** Debts are paid first. */
-function begin(rows: Rows, row: number, { owed, ...second }: Omit<Second, 'used'>): void {
+/** Starts a second, which pays debts first. */
+function start(rows: Rows, row: number, { owed, ...second }: Omit<Second, 'used'>): void {
   const due = Math.min(owed, second.limit)
-  rows.begin(row, { ...second, used: due, owed: owed - due })
+  rows.start(row, { ...second, used: due, owed: owed - due })
 }

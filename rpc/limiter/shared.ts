@@ -1,9 +1,10 @@
 /**
- * The rate limit over several processes: a store that all of them ask has the points. While it does not answer each of them counts alone, as
- * if there were none, so that nobody waits for it and no request fails of it.
+ * Rate limit over several processes: a common store has the points. While the store does not
+ * respond, each process counts alone. Requests then neither wait nor fail.
  */
-import { limiterKey } from '../seam/address.ts'
-import type { Refusal } from '../seam/errors.ts'
+
+import type { Refusal } from '../core/errors.ts'
+import { limiterKey } from './address.ts'
 import {
   type Charge,
   type Limiter,
@@ -14,45 +15,54 @@ import {
 } from './limiter.ts'
 import { NO_STALLS, plusStall, stallPoints } from './stalls.ts'
 
-/** What a store says of the second of a key. */
+/** Points of a key's second in the store. */
 export type Points = {
-  /** Taken of it, with those that were asked for, whether or not these were taken. */
+  /** Points taken in the second plus the requested ones, even if these were refused. */
   readonly used: number
-  /** Its name: when it ends, by the clock of the store. */
+  /** Identity of the second: its end by the clock of the store. */
   readonly second: number
   readonly leftMs: number
 }
-/** Points of a second by key, in one place for many processes. Each of its promises rejects where there is no answer. */
+/**
+ * Points of seconds by key, shared by many processes. Each promise rejects if the store does not
+ * respond.
+ */
 export interface PointStore {
-  /** Worth asking. */
+  /** The store can take requests now. */
   readonly isUp: boolean
-  /** All of them, or none where that is more than the limit. Never twice, and not once it is too late for an answer. */
+  /**
+   * Takes all points, or none above the limit. Points are never taken twice, or after the
+   * response's timeout.
+   */
   take(key: string, points: number, limit: number): Promise<Points>
-  /** Off the seconds that follow. */
+  /** Charges points to the following seconds. */
   owe(key: string, points: number, limit: number): Promise<Points>
-  /** Points beside those of the second. */
+  /** Adds points to the current second. */
   grant(key: string, points: number, limit: number): Promise<Points>
-  /** Takes nothing. */
-  look(key: string, limit: number): Promise<Points & { readonly owed: number }>
+  /** Reads the points without taking any. */
+  peek(key: string, limit: number): Promise<Points & { readonly owed: number }>
 }
 
 export type SharedLimiter = Limiter & {
-  /** Charges that this process decided alone. */
+  /** Number of charges that this process decided alone. */
   readonly alone: number
 }
 
-/** What this process remembers of a key. */
+/** Data that this process caches about a key. */
 type Recent = {
   readonly second: number
-  /** By the clock here. */
+  /** End of the second by the local clock. */
   readonly until: number
   readonly limit: number
   refused: number
-  /** For how much of all stalls it has been granted points. */
+  /** Total stall time that the key was already granted points for. */
   stalledMs: number
 }
 
-/** The names of seconds of the store are told from those of this process by their sign. */
+/**
+ * Returns the identity of a store's second. The negative sign distinguishes them from seconds of
+ * this process.
+ */
 const nameOf = (second: number): number => -second
 
 type SharedOptions = LimiterOptions & { readonly local: Limiter; readonly store: PointStore }
@@ -68,7 +78,7 @@ class Shared implements SharedLimiter {
   readonly #recent: ReturnType<typeof createRecent>
   #charged = 0
   #alone = 0
-  /** Of this thread. */
+  /** Stalls of this thread. */
   #stalls = NO_STALLS
 
   constructor(options: SharedOptions) {
@@ -97,7 +107,7 @@ class Shared implements SharedLimiter {
     } catch {
       return this.#chargeAlone(address, points)
     }
-    const of = this.#noted(key, limit, said)
+    const of = this.#remember(key, limit, said)
     if (said.used <= limit) {
       this.#charged += points
       return { isAllowed: true, second: nameOf(said.second) }
@@ -106,21 +116,21 @@ class Shared implements SharedLimiter {
     const refusal = { limit, used: said.used - points, cost: points }
     return { isAllowed: false, ...refusedTo(address, refusal, said.leftMs) }
   }
-  #noted(key: string, limit: number, { second, leftMs }: Points): Recent {
+  #remember(key: string, limit: number, { second, leftMs }: Points): Recent {
     const known = this.#recent.get(key)
     if (known?.second === second) return known
     const stalledMs = known?.stalledMs ?? this.#stalls.totalMs
     const until = this.#now() + leftMs
     return this.#recent.set(key, { second, limit, until, refused: 0, stalledMs })
   }
-  /** This thread stood still: what it could not read meanwhile comes at once. */
+  /** Grants points for stalls of this thread, because delayed requests arrive together. */
   #grantStall(key: string, limit: number): void {
     const known = this.#recent.get(key)
     if (known === undefined || known.stalledMs === this.#stalls.totalMs) return
-    const asked = { grantedMs: known.stalledMs, limit, now: this.#now() }
-    const points = stallPoints(this.#stalls, asked)
+    const requested = { grantedMs: known.stalledMs, limit, now: this.#now() }
+    const points = stallPoints(this.#stalls, requested)
     known.stalledMs = this.#stalls.totalMs
-    // In the order of the connection: before what is asked next.
+    // The grant precedes the next request, because the connection preserves order.
     if (points > 0) this.#store.grant(key, points, limit).catch(() => {})
   }
 
@@ -139,11 +149,11 @@ class Shared implements SharedLimiter {
     )
   }
 
-  held(address: string): Refusal | undefined {
+  throttled(address: string): Refusal | undefined {
     const now = this.#now()
     const known = this.#recent.get(limiterKey(address))
-    const isHeld = known !== undefined && known.refused >= known.limit && known.until > now
-    if (!isHeld) return this.#local.held(address)
+    const isThrottled = known !== undefined && known.refused >= known.limit && known.until > now
+    if (!isThrottled) return this.#local.throttled(address)
     const { limit, until } = known
     return refusedTo(address, { limit, used: limit, cost: 1 }, until - now)
   }
@@ -152,7 +162,7 @@ class Shared implements SharedLimiter {
     const limit = this.#limitOf(address)
     if (limit === undefined || !this.#store.isUp) return this.#local.standing(address)
     try {
-      const { used, owed, leftMs } = await this.#store.look(limiterKey(address), limit)
+      const { used, owed, leftMs } = await this.#store.peek(limiterKey(address), limit)
       return { limit, used: Math.max(0, used), owed, resetMs: leftMs }
     } catch {
       return this.#local.standing(address)
@@ -175,15 +185,15 @@ class Shared implements SharedLimiter {
   }
 }
 
-/** The newest keys. */
-function createRecent(most: number) {
+/** Cache of the newest keys. */
+function createRecent(max: number) {
   const all = new Map<string, Recent>()
   return {
     get: (key: string) => all.get(key),
-    /** In the order of their seconds: the oldest stand first. */
+    /** Adds a key as the newest one, so the oldest second is evicted first. */
     set(key: string, one: Recent): Recent {
       all.delete(key)
-      if (all.size >= most) all.delete(all.keys().next().value!)
+      if (all.size >= max) all.delete(all.keys().next().value!)
       all.set(key, one)
       return one
     },

@@ -1,47 +1,56 @@
-/** Notices when this thread stood still: its event loop did not turn, and what clients sent meanwhile is read all at once afterwards. */
+/**
+ * Detects stalls of this thread: its event loop did not turn, and requests of that time are read
+ * together afterwards.
+ */
 
 export interface Stalls {
-  /** To be called by what a stall would wrong, before it judges: events that waited may come before the timer that was late. */
-  look(): void
+  /**
+   * Checks for a stall. Rate decisions call this first, because delayed events may precede the
+   * delayed timer.
+   */
+  check(): void
   close(): void
 }
 
-/** Shorter ones are a busy machine's everyday. */
+/** Shorter stalls are normal on a busy machine. */
 const STALL_MS = 250
 const BEAT_MS = 50
 
-/** @param now monotonic milliseconds */
+/**
+ * Watches the event loop.
+ * @param now monotonic milliseconds
+ */
 export function watchStalls(now: () => number, onStall: (ms: number) => void): Stalls {
   let lastBeat = now()
-  function look(): void {
+  function check(): void {
     const at = now()
     const stalledMs = at - lastBeat - BEAT_MS
     if (stalledMs <= STALL_MS) return
-    // Told once, by whoever looks first.
+    // A stall is reported once, by the first check.
     lastBeat = at
     onStall(stalledMs)
   }
   const timer = setInterval(() => {
-    look()
+    check()
     lastBeat = now()
   }, BEAT_MS).unref()
-  return { look, close: () => clearInterval(timer) }
+  return { check, close: () => clearInterval(timer) }
 }
 
-/** All stalls together, in milliseconds. */
+/** Sum of all stalls in milliseconds. */
 export type StallSum = {
   readonly totalMs: number
-  /** The part whose callers have been read by now. */
+  /** Part of the sum whose delayed requests have all been read. */
   readonly overMs: number
-  /** When the newest ended, by the clock of the limiter. */
+  /** End of the newest stall, by the clock of the limiter. */
   readonly endedAt: number
 }
 export const NO_STALLS: StallSum = { totalMs: 0, overMs: 0, endedAt: Number.NEGATIVE_INFINITY }
 
-/** After a stall everything that was sent meanwhile has been read within this. */
+/** All delayed requests are read within this time after a stall. */
 const READ_MS = 1_000
 
-/** One more, from one moment to another: of several threads each moment counts once. */
+/** Adds a stall. Overlapping stalls of several threads count once. */
 export function plusStall(
   { totalMs, overMs, endedAt }: StallSum,
   from: number,
@@ -53,11 +62,14 @@ export function plusStall(
   return { totalMs: totalMs + to - since, overMs: isOver ? totalMs : overMs, endedAt: to }
 }
 
-/** What one may have for a stall beside its second: who comes when the others have been read has not waited. @param grantedMs of the sum */
+/**
+ * Returns extra points for stalls. An address gets none once the delayed requests have been read.
+ * @param requested `grantedMs` is the stall time already granted
+ */
 export function stallPoints(
   { totalMs, overMs, endedAt }: StallSum,
-  asked: { readonly grantedMs: number; readonly limit: number; readonly now: number },
+  requested: { readonly grantedMs: number; readonly limit: number; readonly now: number },
 ): number {
-  if (asked.now - endedAt > READ_MS) return 0
-  return Math.floor((asked.limit * (totalMs - Math.max(asked.grantedMs, overMs))) / 1_000)
+  if (requested.now - endedAt > READ_MS) return 0
+  return Math.floor((requested.limit * (totalMs - Math.max(requested.grantedMs, overMs))) / 1_000)
 }

@@ -1,9 +1,9 @@
 /**
- * The limiter of a thread that never sleeps for the lock. What cannot be done at once is done in its order from the event loop, which also
- * hears that a thread has ended with the lock and frees it.
+ * Limiter for a thread that must not block on the lock. Delayed work runs in order from the event
+ * loop, which also frees the locks of ended threads.
  */
-import type { Refusal } from '../seam/errors.ts'
-import { createFifo } from '../seam/fifo.ts'
+import type { Refusal } from '../core/errors.ts'
+import { createFifo } from '../core/fifo.ts'
 import {
   ALLOWED,
   type Charge,
@@ -15,9 +15,15 @@ import {
   unlimited,
 } from './limiter.ts'
 
-/** Another thread has the lock for a microsecond, unless its core was taken from it or it has ended. */
+/**
+ * Milliseconds between attempts. Other threads have the lock for a microsecond, unless they lose
+ * their core or have ended.
+ */
 const RETRY_MS = 1
-/** Calls that wait for the lock. A charge beyond them is refused, and a debt is let go. */
+/**
+ * Maximum number of calls that wait for the lock. Further charges are refused, and further debts
+ * are dropped.
+ */
 const MAX_WAITING = 10_000
 const REFUSED_MS = 1_000
 
@@ -26,12 +32,12 @@ export const createWaitlessLimiter = (options: LimiterOptions): Limiter =>
 
 function waitless(counting: Counting, { now }: Pick<LimiterOptions, 'now'>): Limiter {
   const { rows, limitOf } = counting
-  const { attempt, soon, answer } = tryingFor(rows)
+  const { attempt, soon, respond } = tryingFor(rows)
   return {
     charge(address, points): Charge | Promise<Charge> {
       const limit = limitOf(address)
       if (limit === undefined) return ALLOWED
-      const charge = answer(() => counting.charge(address, points, limit))
+      const charge = respond(() => counting.charge(address, points, limit))
       const refusal = { limit, used: limit, cost: points }
       return charge ?? { isAllowed: false, ...refusedTo(address, refusal, REFUSED_MS) }
     },
@@ -39,17 +45,17 @@ function waitless(counting: Counting, { now }: Pick<LimiterOptions, 'now'>): Lim
       const limit = limitOf(address)
       if (limit !== undefined) soon(() => counting.owe(address, points, limit))
     },
-    /** Where it cannot be known now, the charge that follows decides. */
-    held(address): Refusal | undefined {
-      let held: Refusal | undefined
+    /** A busy lock gives undefined; the following charge then decides. */
+    throttled(address): Refusal | undefined {
+      let throttled: Refusal | undefined
       attempt(() => {
-        held = counting.held(address)
+        throttled = counting.throttled(address)
       })
-      return held
+      return throttled
     },
     async standing(address) {
       const limit = limitOf(address)
-      return limit === undefined ? undefined : answer(() => counting.standing(address, limit))
+      return limit === undefined ? undefined : respond(() => counting.standing(address, limit))
     },
     stalled(ms) {
       const at = now()
@@ -64,12 +70,15 @@ function waitless(counting: Counting, { now }: Pick<LimiterOptions, 'now'>): Lim
   }
 }
 
-/** Works with the lock of the rows, in order, whenever it is free. */
+/** Runs work under the lock of the rows, in order, as soon as the lock is free. */
 function tryingFor(rows: Counting['rows']) {
   const waiting = createFifo<() => void>()
   let isRetrying = false
 
-  /** @returns whether the work is done */
+  /**
+   * Runs the work if the lock is free.
+   * @returns whether the work is done
+   */
   function attempt(work: () => void): boolean {
     if (!rows.tryLock()) return false
     try {
@@ -84,7 +93,10 @@ function tryingFor(rows: Counting['rows']) {
     isRetrying = waiting.length > 0
     if (isRetrying) setTimeout(retry, RETRY_MS)
   }
-  /** @returns false: too many wait, and the work is let go */
+  /**
+   * Runs the work now or later.
+   * @returns false if too many wait and the work is dropped
+   */
   function soon(work: () => void): boolean {
     if (waiting.length === 0 && attempt(work)) return true
     if (waiting.length >= MAX_WAITING) return false
@@ -93,8 +105,11 @@ function tryingFor(rows: Counting['rows']) {
     isRetrying = true
     return true
   }
-  /** @returns undefined: too many wait */
-  function answer<T>(work: () => T): T | Promise<T> | undefined {
+  /**
+   * Runs the work now or later and returns its result.
+   * @returns undefined if too many wait
+   */
+  function respond<T>(work: () => T): T | Promise<T> | undefined {
     let said: { readonly value: T } | undefined
     let resolve: ((value: T) => void) | undefined
     const isTaken = soon(() => {
@@ -104,5 +119,5 @@ function tryingFor(rows: Counting['rows']) {
     if (said !== undefined) return (said as { readonly value: T }).value
     return isTaken ? new Promise((done) => (resolve = done)) : undefined
   }
-  return { attempt, soon, answer }
+  return { attempt, soon, respond }
 }

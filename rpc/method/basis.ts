@@ -1,17 +1,24 @@
 /**
- * What an answer depends on, told from the parameters as they came: the chain up to one head, or where all heads stand. An answer of the
- * latest block is as good after the next flashblock. Whatever is not clearly one head is `heads`.
+ * Determines, from the raw parameters, whether a response depends on the chain up to one head or on
+ * all heads. A response about the latest block is still valid after the next flashblock. Without
+ * one clear head the basis is `heads`.
  */
 import type { Basis, ChainView, HeadBasis } from '../../engine/chain/types.ts'
 import { hexToBytes } from '../../engine/primitives/hex.ts'
-import type { About } from '../seam/about.ts'
+import type { About } from '../core/about.ts'
 
 export type BasisOf = (view: ChainView, params: readonly unknown[]) => Basis
 
-/** The head whose state and block alone decide the answer, as its worker can tell what of them; undefined: another block. */
+/**
+ * The head whose state and block alone determine the response; undefined for any other block. The
+ * worker can list what it reads of them.
+ */
 export type Follows = (params: readonly unknown[]) => HeadBasis | undefined
 
-/** @param about names the parameter of the block; @param overrides that which says what else its fields are */
+/**
+ * Creates a `Follows` from the declared parameters.
+ * @param overrides index of the parameter with block overrides, which must be absent
+ */
 export const followsBlock =
   ({ at, whenLeftOut = 'latest' }: Pick<About, 'at' | 'whenLeftOut'>, overrides: number): Follows =>
   (params) => {
@@ -22,7 +29,7 @@ export const followsBlock =
 
 export const onLatest: BasisOf = () => 'latest'
 
-/** Of a method whose answer is about the block that a parameter names. */
+/** Creates the basis of a method whose response is about the block in a parameter. */
 export const onBlock =
   ({ at, whenLeftOut = 'latest' }: Pick<About, 'at' | 'whenLeftOut'>): BasisOf =>
   (view, params) =>
@@ -33,7 +40,10 @@ export function ofBlock(view: ChainView, wire: unknown): Basis {
   if (typeof wire !== 'string') return 'heads'
   if (HASH.test(wire)) {
     const block = view.block({ hash: hexToBytes(wire), requireCanonical: false })
-    // A prefix, and a block above latest, is gone when its payload is; and one that is not there may come.
+    /*
+     * The payload of a prefix, or of a block above latest, may disappear. A block that is missing
+     * may still arrive.
+     */
     const isLasting = block !== undefined && block.flashblockIndex === undefined
     return isLasting && block.number <= view.latest.number ? 'latest' : 'heads'
   }

@@ -1,13 +1,26 @@
-/** What a JSON-RPC method is: one exported constant, made by `frontMethod` or `poolMethod`. */
+/** Type of a JSON-RPC method: one exported constant, made by `frontMethod` or `poolMethod`. */
 import type { Block, ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { BlockEnv, Engine } from '../../engine/evm/engine.ts'
-import type { KeptReplays } from '../../engine/execution/call/kept-replays.ts'
-import type { KeptSession } from '../../engine/execution/call/kept-session.ts'
+import type { CachedSession } from '../../engine/execution/call/cached-session.ts'
+import type { ReplayCache } from '../../engine/execution/call/replay-cache.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { Naming } from '../../engine/state/collecting.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
 import type { TraceOutput } from '../../engine/tracers/types.ts'
+import type { About } from '../core/about.ts'
+import type { Client } from '../core/client.ts'
+import {
+  invalidArgument,
+  invalidParameter,
+  invalidParams,
+  missingValue,
+  type RpcError,
+  tooManyArguments,
+} from '../core/errors.ts'
+import type { PoolReply } from '../core/executor.ts'
+import type { Limits } from '../core/limits.ts'
+import type { Runs } from '../core/queue-class.ts'
 import {
   type Codec,
   formOf,
@@ -16,88 +29,93 @@ import {
   type Result,
   SchemaError,
 } from '../json/schema.ts'
-import type { About } from '../seam/about.ts'
-import type { Client } from '../seam/client.ts'
-import {
-  invalidArgument,
-  invalidParameter,
-  invalidParams,
-  missingValue,
-  type RpcError,
-  tooManyArguments,
-} from '../seam/errors.ts'
-import type { PoolReply } from '../seam/executor.ts'
-import type { Runs } from '../seam/lane.ts'
-import type { Limits } from '../seam/limits.ts'
 import { type BasisOf, type Follows, onBlock } from './basis.ts'
 import type { FrontServices } from './services.ts'
 
-/** All of them: each codec and handler reads its own, and who runs methods hands them on. */
+/** All limits; each codec and handler reads its own. */
 export type MethodLimits = Limits
 
-/** What every handler gets, on the front and in a worker alike. */
+/** Context of every handler, on the front thread and in a worker. */
 export type MethodContext = {
-  /** Leased at the first use, the same for the whole batch. */
+  /** View leased at first use, and shared by all calls of a batch. */
   readonly view: ChainView
   readonly chain: ChainSpec
   readonly engine: Engine
   readonly limits: Limits
-  /** True once the request's deadline has passed or its client has gone: long work polls it. */
+  /** True once the request's deadline has passed or its client is gone; long work polls it. */
   readonly isExpired: () => boolean
 }
-/** Handlers in a worker may write their result where it goes out in pieces, instead of giving it. */
+/**
+ * Context of handlers in a worker. They may write a large result in pieces instead of returning it.
+ */
 export type PoolContext = MethodContext & {
   readonly output: TraceOutput
   /** Blocks that this thread has replayed. */
-  readonly replays: KeptReplays
+  readonly replays: ReplayCache
   /** Monotonic milliseconds. */
   readonly now: () => number
-  /** The state after a block of the view, the same for all calls of a task. */
+  /** State after a block of the view, shared by all calls of a task. */
   readonly stateOf: (block: Block) => CallState
-  /** State is fetched as it is read: there is no trie. */
+  /** State is fetched on first read, so there is no trie. */
   readonly isLazy: boolean
-  /** State was missing: what comes out of the call will not be believed (evm/engine.ts: Limits). */
+  /**
+   * True once state was missing, so that the call's result will be discarded (evm/engine.ts:
+   * Limits).
+   */
   readonly isLost?: (() => boolean) | undefined
-  /** Hears what the call will read for certain: of use where it has to be fetched. undefined: all state is there. */
+  /** Receives the messages whose reads can be prefetched; undefined when all state is local. */
   readonly expects?: ((of: () => Expected) => void) | undefined
 }
-/** Messages that are going to run on a state. */
+/** Messages that will run on a state. */
 export type Expected = {
   readonly reader: StateReader
   readonly messages: Iterable<Naming>
 }
-/** What calls on one block share. */
+/** Parts that calls on the same block share. */
 export type CallState = {
   readonly env: BlockEnv
   readonly reader: StateReader
-  readonly kept: KeptSession
-  /** Hears what a call has read of the block (execution/call/call.ts); undefined: nobody asks. */
+  readonly cached: CachedSession
+  /**
+   * Receives the block fields that a call has read (execution/call/call.ts); undefined when nobody
+   * needs them.
+   */
   readonly onFields?: (fields: number) => void
 }
-/** Front handlers also get the services that live there. */
+/** Context of front handlers, which also get the services of the front thread. */
 export type FrontContext = MethodContext & {
   readonly services: FrontServices
-  /** Who asks: for per-client limits, subscriptions and filters. */
+  /** Client of the request, for per-client limits, subscriptions and filters. */
   readonly client: Client
-  /** Reads the newest view for the length of one synchronous call, for methods that wait: the request's own may be older than the event. */
+  /**
+   * Reads the newest view during one synchronous call. Methods that wait need it, because the
+   * request's view may be older than the event.
+   */
   readonly readNewest: <T>(read: (view: ChainView) => T) => T
-  /** Runs a pool method for this request, at the newest record. */
+  /** Runs a pool method for this request, at the newest snapshot. */
   readonly callPool: (method: Method, params: readonly unknown[]) => Promise<PoolReply>
   /**
-   * Runs `read` again, until nothing that it reads is missing any more: for methods that may not run twice as a whole, on a node that fetches
-   * state as it is read. Rejects with what `read` throws, and with an RpcError when the state cannot be had.
+   * Repeats `read` until no state that it reads is missing. It serves methods that may not run
+   * twice, on a node with lazy state. It rejects with the error of `read`, or with an RpcError when
+   * the state is unavailable.
    */
   readonly withState: <T>(read: () => T | Promise<T>, purpose: 'send' | 'caller') => Promise<T>
-  /** Awaited before what takes long on the front and stands behind an await, as a signature: others have their turn of the loop first. */
+  /** Yields to the event loop before long work on the front, such as a signature. */
   readonly turn: () => Promise<void>
-  /** Runs after the answer has been handed to the socket. */
-  readonly afterAnswer: (action: () => void) => void
+  /** Runs an action after the response has been written to the socket. */
+  readonly afterResponse: (action: () => void) => void
 }
 
-/** `params` as they came over the wire. @throws {RpcError} {ViewError} {SchemaError} where there is nothing to say */
+/**
+ * Builds error data from the raw parameters; undefined when there is none.
+ * @throws {RpcError} {ViewError} {SchemaError}
+ */
 type LateData = (view: ChainView, params: readonly unknown[], limits: Limits) => object | undefined
 
-/** The hash of a block, of decoded parameters. @throws {ViewError} */
+/**
+ * Returns a block's hash for decoded parameters.
+ * @throws {ViewError}
+ */
 export type Replays = (view: ChainView, values: readonly unknown[]) => Bytes | undefined
 
 export type Cost = (params: readonly unknown[], limits: Limits) => number
@@ -107,45 +125,75 @@ export type Method = {
   readonly summary: string
   readonly runs: Runs
   /**
-   * Where another node has the chain before this one, it is asked for what is older (legacy/route.ts), a read of latest may wait for a
-   * block that its client was shown (events/shown.ts), and a receipt for its flashblock (events/hold.ts); undefined: nothing of that.
+   * Block that the response is about. Another node may answer for older blocks
+   * (forwarding/route.ts). A read of latest may wait for a block that its client has seen
+   * (events/seen-receipts.ts). A receipt may wait for its flashblock (events/receipt-hold.ts).
+   * Undefined disables all of these.
    */
   readonly about: About | undefined
-  /** A front method that looks at nothing but its parameters: long ones go to the pool. */
+  /** A front method that reads only its parameters; long ones run in the pool. */
   readonly isPure: boolean
-  /** How a front method with long parameters is answered without decoding them on the front; undefined: it decodes them. */
+  /**
+   * Answers a front method with long parameters without decoding them on the front; undefined
+   * decodes them there.
+   */
   readonly ofLong: OfLong | undefined
   readonly endpoints: readonly Endpoint[]
-  /** What of the view the answer depends on, when it depends on the view alone and may be cached; undefined: it may not. */
+  /**
+   * Basis of a cacheable response, which depends on the view alone; undefined disables the cache.
+   */
   readonly basis: BasisOf | undefined
-  /** The head that the answer follows: it outlives what does not change what it has read. undefined: it is an answer of its basis alone. */
+  /**
+   * Head that the response follows, so that it outlives changes to other state. Undefined makes it
+   * valid for its basis alone.
+   */
   readonly follows: Follows | undefined
-  /** What a caller is told beside the times when its call ran out of time and no worker said more. */
+  /** Data of a timeout error beside the times, when no worker provided any. */
   readonly lateData: LateData | undefined
-  /** The block whose transactions a worker replays for it, which it may have done for another call; undefined: it replays none. */
+  /**
+   * Block whose transactions a worker replays for the call, and may have replayed before; undefined
+   * for none.
+   */
   readonly replays: Replays | undefined
-  /** Changes something, so that it never runs twice for one request. */
+  /** The method has an effect, so it never runs twice for one request. */
   readonly hasEffect: boolean
-  /** Waits for events: holds no lease, and no other item of its batch waits for it. */
+  /**
+   * The method waits for events. It has no lease, and other items of its batch do not wait for it.
+   */
   readonly isWaiting: boolean
-  /** What a call with these parameters, which nobody has looked at, costs in the limiter: points of the requests per second. */
+  /**
+   * Limiter cost of a call with these unchecked parameters, in points of the requests per second.
+   */
   readonly cost: Cost
-  /** The least that a call costs where the limit is by cost (--limit-by): in points of about 50 µs of a processor, as measured (ADR 45). */
+  /**
+   * Minimum cost of a call under --limit-by cost, in points of about 50 µs of processor time (ADR
+   * 45).
+   */
   readonly weight: number
-  /** Endpoints for which the service lists it (`--methods standard`). */
+  /** Endpoints for which the service lists the method (`--methods standard`). */
   readonly listed: readonly Endpoint[]
   readonly params: readonly Param[]
   readonly result: { readonly name: string; readonly schema: JsonSchema }
-  /** Decodes the positional parameters. @throws {RpcError} */
+  /**
+   * Decodes the positional parameters.
+   * @throws {RpcError}
+   */
   readonly decode: (params: readonly unknown[], limits: Limits) => readonly unknown[]
-  /** Decodes the positional parameters, runs the handler, gives the result as JSON text; '' when it is written. @throws {RpcError} {ViewError} */
+  /**
+   * Decodes the positional parameters and runs the handler.
+   * @returns the result as JSON text, or '' when it is already written
+   * @throws {RpcError} {ViewError}
+   */
   readonly invoke: (context: MethodContext, params: readonly unknown[]) => string | Promise<string>
 }
 export type Methods = ReadonlyMap<string, Method>
 export type OfLong = {
-  /** A method of the pool that takes the same parameters, text by text. */
+  /** A pool method that takes the same parameter texts. */
   readonly first: Method
-  /** The result as JSON text, from that of `first`. @throws {RpcError} */
+  /**
+   * Builds the result's JSON text from the result of `first`.
+   * @throws {RpcError}
+   */
   readonly finish: (context: FrontContext, text: string) => string
 }
 
@@ -155,7 +203,7 @@ export const param = <T>(name: string, codec: Codec<T>): Param<T> => ({
   required: true,
   fallback: undefined,
 })
-/** A parameter that may be left out or null. */
+/** Declares a parameter that may be left out or null. */
 export function optional<T>(name: string, codec: Codec<T>): Param<T | undefined>
 export function optional<T>(name: string, codec: Codec<T>, fallback: NoInfer<T>): Param<T>
 export function optional<T>(name: string, codec: Codec<T>, fallback?: T): Param<T | undefined> {
@@ -172,7 +220,7 @@ type Definition<P extends Params, R, C> = {
   readonly endpoints?: readonly Endpoint[]
   readonly listed?: readonly Endpoint[]
   readonly about?: About
-  /** 'about': the block that it is about. */
+  /** 'about' derives the basis from the block of `about`. */
   readonly basis?: BasisOf | 'about'
   readonly follows?: Follows
   readonly lateData?: LateData
@@ -182,7 +230,7 @@ type Definition<P extends Params, R, C> = {
   readonly isPure?: boolean
   readonly ofLong?: OfLong
   readonly cost?: number | Cost
-  /** Left out: what a plain read costs, or a call that a worker runs. */
+  /** The default is the cost of a plain read, or of a call that a worker runs. */
   readonly weight?: number
   readonly handler: (context: C, ...values: Values<P>) => R | Promise<R>
 }
@@ -192,19 +240,19 @@ const WORKER_WEIGHT = 2
 
 const BOTH: readonly Endpoint[] = ['standard', 'flashblocks']
 
-/** A method that runs on the front thread. */
+/** Defines a method that runs on the front thread. */
 export function frontMethod<const P extends Params, R>(
   definition: Definition<P, R, FrontContext>,
 ): Method {
-  // Only dispatch calls it, and dispatch gives every front method a FrontContext.
+  // Only dispatch invokes it, with a FrontContext for every front method.
   return build({ ...definition, runs: 'front' } as Definition<P, R, MethodContext> & { runs: Runs })
 }
 
-/** A method that runs in a worker of the pool. */
+/** Defines a method that runs in a worker of the pool. */
 export function poolMethod<const P extends Params, R>(
   definition: Definition<P, R, PoolContext> & { readonly runs: Exclude<Runs, 'front'> },
 ): Method {
-  // Only a worker calls it, with a PoolContext.
+  // Only a worker invokes it, with a PoolContext.
   return build(definition as Definition<P, R, MethodContext> & { runs: Runs })
 }
 
@@ -251,15 +299,15 @@ function basisOf({
   readonly about?: About
 }): BasisOf | undefined {
   if (basis !== 'about') return basis
-  if (about === undefined) throw new Error('a method about nothing depends on no block')
+  if (about === undefined) throw new Error('a method with the basis "about" must define "about"')
   return onBlock(about)
 }
 
-/** Namespaces that go-ethereum does not have, so that nobody matches its words there. */
+/** Namespaces that go-ethereum does not have, so no client matches its error texts there. */
 const OWN_NAMESPACES = /^(dev|evm|anvil|hardhat|flashblocks|base|rpc)[_.]/
 const isOwnName = (name: string): boolean => OWN_NAMESPACES.test(name)
 
-/** How a parameter is refused that has another form than its codec takes, or is not there. */
+/** Errors for a parameter that is missing or does not have the form of its codec. */
 type RefusalWords = {
   readonly wrong: (index: number, error: SchemaError) => RpcError
   readonly missing: (index: number, codec: Codec<unknown>) => RpcError

@@ -1,7 +1,8 @@
-/** The OpenRPC document of this node, from the same declarations that decode its parameters. */
+/** Builds the node's OpenRPC document from the declarations that also decode the parameters. */
+
+import type { Limits } from '../core/limits.ts'
+import type { StateMode } from '../core/ports.ts'
 import { schemaFor } from '../json/schema.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { StateMode } from '../seam/ports.ts'
 import type { DescribedMethods } from './services.ts'
 
 export function openrpc(
@@ -9,7 +10,7 @@ export function openrpc(
   node: {
     readonly version: string
     readonly limits: Limits
-    /** undefined: nothing is said of it. */
+    /** undefined leaves the mode out. */
     readonly mode: StateMode | undefined
   },
 ): Readonly<Record<string, unknown>> {

@@ -1,6 +1,7 @@
-/** What a call takes from the points of its caller. */
+/** Price of a call in points of its caller. */
+
+import type { Limits } from '../core/limits.ts'
 import type { LimitBy } from '../limiter/points.ts'
-import type { Limits } from '../seam/limits.ts'
 import type { Method, Methods } from './method.ts'
 
 export type Price = (
@@ -16,7 +17,7 @@ const PRICES: Readonly<Record<LimitBy, Price>> = {
 
 export const priceBy = (limitBy: LimitBy): Price => PRICES[limitBy]
 
-/** The least that a call of each method takes, where that is more than a point. */
+/** Lists the minimum price of each method where it exceeds one point. */
 export const priceList = (
   methods: Methods,
   price: Price,

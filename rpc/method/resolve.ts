@@ -1,9 +1,12 @@
-/** Block parameters to blocks. */
+/** Resolves block parameters to blocks. */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
-import { flashblockNotFound, headerForHashNotFound, headerNotFound } from '../seam/errors.ts'
+import { flashblockNotFound, headerForHashNotFound, headerNotFound } from '../core/errors.ts'
 
-/** The block a state method names. @throws {RpcError} when there is none. */
+/**
+ * Returns the block that a state method selects.
+ * @throws {RpcError} when there is none
+ */
 export function resolveBlock(view: ChainView, selector: BlockSelector): Block {
   const block = view.block(selector)
   if (block !== undefined) return block
@@ -11,7 +14,10 @@ export function resolveBlock(view: ChainView, selector: BlockSelector): Block {
   throw 'hash' in selector ? headerForHashNotFound() : headerNotFound()
 }
 
-/** @throws {RpcError} */
+/**
+ * Returns the state after the selected block.
+ * @throws {RpcError}
+ */
 export const resolveState = (view: ChainView, selector: BlockSelector): StateReader =>
   view.state(resolveBlock(view, selector))
 

@@ -1,14 +1,9 @@
-/** What lives on the front thread and methods may ask for; built in rpc/rpc.ts of what workers/front/front.ts hands in. */
+/**
+ * Services of the front thread for methods; rpc/rpc.ts builds them from the parts of
+ * workers/front/front.ts.
+ */
 import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
-import type { Filters } from '../events/filters.ts'
-import type { ReceiptWaits } from '../events/receipt-waits.ts'
-import type { ShownReceipts } from '../events/shown.ts'
-import type { Subscriptions } from '../events/subscriptions.ts'
-import type { KeptTexts } from '../json/kept-texts.ts'
-import type { JsonSchema, Param } from '../json/schema.ts'
-import type { Standing } from '../limiter/limiter.ts'
-import type { LimitBy } from '../limiter/points.ts'
-import type { Caps } from '../seam/caps.ts'
+import type { ConcurrencyLimit } from '../core/concurrency-limit.ts'
 import type {
   AccountService,
   Forward,
@@ -17,10 +12,18 @@ import type {
   StateMode,
   Syncing,
   TransactionService,
-} from '../seam/ports.ts'
-import type { Turns } from '../seam/turns.ts'
+} from '../core/ports.ts'
+import type { Filters } from '../events/filters.ts'
+import type { ReceiptWaits } from '../events/receipt-waits.ts'
+import type { SeenReceipts } from '../events/seen-receipts.ts'
+import type { Subscriptions } from '../events/subscriptions.ts'
+import type { JsonSchema, Param } from '../json/schema.ts'
+import type { TextCache } from '../json/text-cache.ts'
+import type { Standing } from '../limiter/limiter.ts'
+import type { LimitBy } from '../limiter/points.ts'
+import type { Turns } from './turns.ts'
 
-/** A method as it is shown to people. */
+/** Public description of a method. */
 export type DescribedMethod = {
   readonly name: string
   readonly summary: string
@@ -29,44 +32,46 @@ export type DescribedMethod = {
 }
 export type DescribedMethods = ReadonlyMap<string, DescribedMethod>
 
-/** What callers may spend. */
+/** Budgets of callers. */
 export interface Budgets {
   readonly by: LimitBy
-  /** Of one second; undefined: it has no limit. Never rejects. */
+  /** Points of an address for one second; undefined without a limit. It never rejects. */
   standing(address: string): Promise<Standing | undefined>
-  /** Points of a call, by method, where that is more than one. */
+  /** Points of a call by method, where it takes more than one. */
   readonly prices: Readonly<Record<Endpoint, Readonly<Record<string, number>>>>
 }
 
 export type FrontServices = {
   readonly reader: ChainReader
-  /** Of blocks and what is in them. */
-  readonly texts: KeptTexts
+  /** JSON texts of blocks and their contents. */
+  readonly texts: TextCache
   readonly transactions: TransactionService
   readonly promises: PromiseService
   readonly accounts: AccountService
-  /** undefined: the node has all state. */
+  /** undefined when the node has all state. */
   readonly lazy: LazyState | undefined
-  /** Who takes transactions, and has what is older; undefined: this node itself, and nobody. */
+  /**
+   * Nodes that take transactions and have older history; undefined when this node does so alone.
+   */
   readonly forward: Forward | undefined
-  /** What rpc.discover says of the state. */
+  /** Mode of the state, for rpc.discover. */
   readonly mode: StateMode | undefined
   readonly filters: Filters
   readonly subscriptions: Subscriptions
   readonly waits: ReceiptWaits
-  readonly shown: ShownReceipts
-  /** Places for calls that wait for a transaction to be included. */
-  readonly syncSends: Caps
-  /** One after the other for the same key: nonces of eth_sendTransaction by sender. */
+  readonly seen: SeenReceipts
+  /** Limit of concurrent calls that wait for a transaction's inclusion. */
+  readonly syncSends: ConcurrencyLimit
+  /** Serializes actions with the same key: nonces of eth_sendTransaction by sender. */
   readonly turns: Turns
-  /** What this node serves, for rpc.discover. */
+  /** Methods of this node, for rpc.discover. */
   readonly methods: Readonly<Record<Endpoint, DescribedMethods>>
-  /** Versions of the namespaces that it serves, by name: what rpc_modules answers. */
+  /** Versions of the served namespaces by name, the response of rpc_modules. */
   readonly modules: Readonly<Record<Endpoint, Readonly<Record<string, string>>>>
-  /** Answer of web3_clientVersion. */
+  /** Response of web3_clientVersion. */
   readonly clientVersion: string
   readonly budgets: Budgets
-  /** Listeners run after each publish, with the new record readable. */
+  /** Adds a listener that runs after each publish, when the new snapshot is readable. */
   readonly onPublish: (listener: () => void) => () => void
   readonly syncing: () => Syncing
   /** Monotonic milliseconds. */

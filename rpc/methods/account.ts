@@ -1,12 +1,12 @@
-/** Accounts whose keys the node holds. */
+/** Methods for accounts whose keys the node has. */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { UnsignedTransaction } from '../../engine/primitives/transaction-codec.ts'
 import { bigintToBytes, concatBytes, ZERO_20 } from '../../engine/primitives/words.ts'
+import { failed, unknownAccount } from '../core/errors.ts'
 import { address, bytes, hexText, transactionCall } from '../json/codecs.ts'
 import { hashesText, pooledText } from '../json/json.ts'
 import { bytesResult, hashResult, textResult } from '../json/results.ts'
 import { type FrontContext, frontMethod, param } from '../method/method.ts'
-import { failed, unknownAccount } from '../seam/errors.ts'
 import {
   type CallFields,
   checkFields,
@@ -24,7 +24,7 @@ const LISTED = ['standard', 'flashblocks'] as const
 
 export const eth_accounts = frontMethod({
   name: 'eth_accounts',
-  summary: 'Addresses whose keys the node holds.',
+  summary: 'Addresses whose keys the node has.',
   params: [],
   result: textResult('Accounts', { type: 'array', items: address.schema }),
   handler: ({ services }) => hashesText(services.accounts.addresses()),
@@ -32,7 +32,8 @@ export const eth_accounts = frontMethod({
 
 export const eth_sign = frontMethod({
   name: 'eth_sign',
-  summary: 'Signs a message with the prefix that keeps it from being a transaction.',
+  summary:
+    'Signs a message with the Ethereum prefix, so that the signature is never valid for a transaction.',
   listed: LISTED,
   params: [param('Address', address), param('Message', bytes)],
   result: bytesResult('Signature'),
@@ -55,7 +56,7 @@ function signed({ services }: FrontContext, who: Bytes, digest: Bytes): Bytes {
 
 export const eth_sendTransaction = frontMethod({
   name: 'eth_sendTransaction',
-  summary: 'Completes, signs and sends a transaction of one of the accounts of the node.',
+  summary: 'Completes, signs and sends a transaction of an account of the node.',
   listed: LISTED,
   hasEffect: true,
   weight: 12,
@@ -69,7 +70,7 @@ export const eth_sendTransaction = frontMethod({
       return sendUnsigned(context, call, { from, send: impersonated.send })
     const sender = ownSender(call, services.accounts)
     checkFields(call, context)
-    // Two at once would take the same nonce.
+    // Two concurrent calls would take the same nonce.
     return services.turns(turnKey(sender), async () => {
       const unsigned = await filled(context, call, sender)
       await context.turn()
@@ -80,7 +81,7 @@ export const eth_sendTransaction = frontMethod({
 
 export const eth_signTransaction = frontMethod({
   name: 'eth_signTransaction',
-  summary: 'Signs a transaction of one of the accounts of the node, without sending it.',
+  summary: 'Signs a transaction of an account of the node without sending it.',
   params: [param('Transaction', transactionCall)],
   result: textResult('Signed transaction', { type: 'object' }),
   async handler(context, call) {
@@ -101,7 +102,7 @@ export const eth_signTransaction = frontMethod({
 
 export const eth_fillTransaction = frontMethod({
   name: 'eth_fillTransaction',
-  summary: 'Completes a transaction, for whoever signs it.',
+  summary: 'Fills in the missing fields of a transaction, so that the caller can sign it.',
   params: [param('Transaction', transactionCall)],
   result: textResult('Unsigned transaction', { type: 'object' }),
   async handler(context, call) {

@@ -82,7 +82,7 @@ const countResult = orNull(quantityResult('Transaction count'))
 export const eth_getBlockTransactionCountByNumber = frontMethod({
   name: 'eth_getBlockTransactionCountByNumber',
   about: { is: 'block', at: 0 },
-  summary: 'How many transactions a block has, by height or tag.',
+  summary: 'Number of transactions in a block, by height or tag.',
   listed: LISTED,
   params: [param('Block', blockNumber)],
   result: countResult,
@@ -92,7 +92,7 @@ export const eth_getBlockTransactionCountByNumber = frontMethod({
 export const eth_getBlockTransactionCountByHash = frontMethod({
   name: 'eth_getBlockTransactionCountByHash',
   about: { is: 'blockHash', at: 0 },
-  summary: 'How many transactions a block has, by hash.',
+  summary: 'Number of transactions in a block, by hash.',
   listed: LISTED,
   params: [param('Block hash', hash)],
   result: countResult,
@@ -106,7 +106,7 @@ const uncleCountResult = orNull(quantityResult('Uncle count'))
 
 export const eth_getUncleCountByBlockNumber = frontMethod({
   name: 'eth_getUncleCountByBlockNumber',
-  summary: 'Uncles of a block by height or tag: none.',
+  summary: 'Number of uncles of a block by height or tag; always zero for a known block.',
   listed: LISTED,
   params: [param('Block', blockNumber)],
   result: uncleCountResult,
@@ -115,7 +115,7 @@ export const eth_getUncleCountByBlockNumber = frontMethod({
 
 export const eth_getUncleCountByBlockHash = frontMethod({
   name: 'eth_getUncleCountByBlockHash',
-  summary: 'Uncles of a block by hash: none.',
+  summary: 'Number of uncles of a block by hash; always zero for a known block.',
   listed: LISTED,
   params: [param('Block hash', hash)],
   result: uncleCountResult,

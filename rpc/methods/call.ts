@@ -1,10 +1,10 @@
-/** Running messages without changing anything. */
+/** Methods that run messages without changing anything. */
 
 import type { BlockSelector } from '../../engine/chain/types.ts'
 import { createAccessList } from '../../engine/execution/call/access-list.ts'
 import { type CallOptions, call } from '../../engine/execution/call/call.ts'
 import { estimateGas } from '../../engine/execution/call/estimate.ts'
-import { andThen } from '../../engine/execution/transaction/maybe.ts'
+import { andThen } from '../../engine/execution/transaction/maybe-promise.ts'
 import { ZERO_20 } from '../../engine/primitives/words.ts'
 import { readAccount } from '../../engine/state/read.ts'
 import { blockId, quantityText, transactionCall } from '../json/codecs.ts'
@@ -28,19 +28,19 @@ const paramsAt = (whenLeftOut: typeof LATEST | typeof PENDING) =>
   ] as const
 const ABOUT = { is: 'state', at: 1 } as const
 /**
- * Clients estimate the next transaction without naming a block. On the state of latest it would wait for the sender's last transaction to
- * be in a complete block, or fail without it.
+ * Clients estimate the next transaction without a block parameter. At latest, the estimate would
+ * miss the sender's previous transaction until a complete block has it.
  */
 const ABOUT_NEXT = { ...ABOUT, whenLeftOut: 'pending' } as const
 
 export const eth_call = poolMethod({
   name: 'eth_call',
   about: ABOUT,
-  summary: 'Runs a message on the state of a block and gives its output.',
+  summary: 'Runs a message on the state of a block and returns its output.',
   runs: 'call',
   listed: LISTED,
   basis: 'about',
-  // A call reads the state by its reader alone, and is told the block's fields.
+  // A call reads state only through its reader, and the block's fields are passed to it.
   follows: followsBlock(ABOUT, 3),
   params: paramsAt(LATEST),
   result: bytesResult('Return data'),
@@ -57,7 +57,7 @@ export const eth_estimateGas = poolMethod({
   name: 'eth_estimateGas',
   about: ABOUT_NEXT,
   summary:
-    'The least gas with which a message succeeds on the state of a block, pending when it is left out.',
+    'The minimum gas with which a message succeeds on the state of a block (default: pending).',
   runs: 'call',
   listed: LISTED,
   basis: 'about',
@@ -78,7 +78,7 @@ export const eth_createAccessList = poolMethod({
   name: 'eth_createAccessList',
   about: ABOUT_NEXT,
   summary:
-    'What a message touches on the state of a block, pending when it is left out, as the access list it could declare.',
+    'The accounts and slots that a message touches on the state of a block (default: pending), as an access list.',
   runs: 'call',
   basis: 'about',
   weight: 3,

@@ -1,5 +1,6 @@
 /** Methods about the node and its chain. */
 import { keccak256 } from '../../engine/primitives/keccak.ts'
+import { failed } from '../core/errors.ts'
 import { blockId, bytes } from '../json/codecs.ts'
 import {
   booleanResult,
@@ -10,7 +11,6 @@ import {
 } from '../json/results.ts'
 import { frontMethod, optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
-import { failed } from '../seam/errors.ts'
 import { forkConfigs } from './shared/fork-config.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
@@ -43,23 +43,25 @@ export const eth_blockNumber = frontMethod({
     selector === LATEST ? view.latest.number : resolveBlock(view, selector).number,
 })
 
-/** The engine says which contracts are precompiled, and only workers have one. */
+/** It runs in a worker, because only workers have an engine, which lists the precompiles. */
 export const eth_config = poolMethod({
   name: 'eth_config',
-  summary: 'Forks of the chain: the one of the latest block, the next one and the last one.',
+  summary:
+    'Configurations of three forks: that of the latest block, the next one and the last one.',
   runs: 'call',
   params: [],
   result: plainResult('Configuration', { type: 'object' }),
   handler({ chain, engine, view }) {
     const configs = forkConfigs(chain, engine, resolveBlock(view, LATEST).header)
-    if (configs === undefined) throw failed('no fork before Cancun has a configuration')
+    if (configs === undefined)
+      throw failed('the latest block is before Cancun, where EIP-7910 defines no configuration')
     return configs
   },
 })
 
 export const eth_syncing = frontMethod({
   name: 'eth_syncing',
-  summary: 'False, or how far the node has come.',
+  summary: 'False, or the progress of the node while it syncs.',
   listed: LISTED,
   params: [],
   result: {
@@ -77,7 +79,7 @@ export const eth_syncing = frontMethod({
 
 export const eth_protocolVersion = frontMethod({
   name: 'eth_protocolVersion',
-  summary: 'Always zero: the node has no peers that would speak a protocol of that name.',
+  summary: 'Always zero, because the node has no peers and no protocol version.',
   listed: LISTED,
   params: [],
   result: quantityResult('Protocol version'),
@@ -86,7 +88,7 @@ export const eth_protocolVersion = frontMethod({
 
 export const eth_getCompilers = frontMethod({
   name: 'eth_getCompilers',
-  summary: 'Always empty: the node compiles nothing.',
+  summary: 'Always empty, because the node has no compilers.',
   listed: LISTED,
   params: [],
   result: plainResult('Compilers', { type: 'array', items: { type: 'string' } }),
@@ -95,7 +97,7 @@ export const eth_getCompilers = frontMethod({
 
 export const net_listening = frontMethod({
   name: 'net_listening',
-  summary: 'Whether the node listens.',
+  summary: 'Always true: the node accepts connections.',
   params: [],
   result: booleanResult('Listening'),
   handler: () => true,
@@ -103,7 +105,7 @@ export const net_listening = frontMethod({
 
 export const net_peerCount = frontMethod({
   name: 'net_peerCount',
-  summary: 'Peers of the node: blocks come from a feed, so it has none.',
+  summary: 'Always zero: blocks come from a feed, so the node has no peers.',
   params: [],
   result: quantityResult('Peers'),
   handler: () => 0,
@@ -130,7 +132,7 @@ export const web3_sha3 = frontMethod({
 
 export const rpc_modules = frontMethod({
   name: 'rpc_modules',
-  summary: 'Namespaces served here, with their version.',
+  summary: 'Namespaces of this endpoint, with their versions.',
   params: [],
   result: plainResult('Modules', { type: 'object' }),
   handler: ({ services, client }) => services.modules[client.endpoint],
@@ -138,7 +140,7 @@ export const rpc_modules = frontMethod({
 
 export const eth_flashblocksEnabled = frontMethod({
   name: 'eth_flashblocksEnabled',
-  summary: 'Whether a block under construction is visible here.',
+  summary: 'Whether this endpoint has a pending block that is still under construction.',
   params: [],
   result: booleanResult('Enabled'),
   handler: ({ readNewest, client }) =>

@@ -1,17 +1,18 @@
-/** Methods that run transactions again and show how they went (go-ethereum: eth/tracers/api.go). */
+/** Methods that trace transactions by running them again (go-ethereum: eth/tracers/api.go). */
 import type { Block, BlockSelector } from '../../engine/chain/types.ts'
 import { call } from '../../engine/execution/call/call.ts'
-import { type ReplayOptions, ReplayStopped } from '../../engine/execution/call/kept-replays.ts'
 import {
   precompilesOf,
   stateWithin,
   type TraceOptions,
   traceTransactions,
 } from '../../engine/execution/call/replay.ts'
+import { type ReplayOptions, ReplayStopped } from '../../engine/execution/call/replay-cache.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { StateReader } from '../../engine/state/reader.ts'
 import { makeTracer, TRACER_NAMES } from '../../engine/tracers/registry.ts'
 import { type Observer, TraceBudget, TracerError } from '../../engine/tracers/types.ts'
+import { failed, invalidParams, timedOut } from '../core/errors.ts'
 import {
   type BlockNumber,
   blockId,
@@ -24,7 +25,6 @@ import { asciiJson } from '../json/envelope.ts'
 import { writtenResult } from '../json/results.ts'
 import { type Method, optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
-import { failed, invalidParams, timedOut } from '../seam/errors.ts'
 import { callOptions, failureOf } from './shared/call-options.ts'
 import type { CallFields } from './shared/fill.ts'
 import {
@@ -42,7 +42,7 @@ const blockTraceResult = writtenResult('Traces', { type: 'array', items: { type:
 export const debug_traceTransaction = poolMethod({
   name: 'debug_traceTransaction',
   about: { is: 'transaction', at: 0 },
-  summary: 'Runs a transaction again, with those before it in its block, and shows how it went.',
+  summary: 'Traces a transaction: runs it again, after the earlier transactions of its block.',
   runs: 'trace',
   replays: (view, transactionHash) => view.findTransaction(transactionHash)?.block.hash,
   listed: LISTED,
@@ -69,7 +69,7 @@ export const debug_traceTransaction = poolMethod({
 export const debug_traceBlockByHash = poolMethod({
   name: 'debug_traceBlockByHash',
   about: { is: 'blockHash', at: 0 },
-  summary: 'Runs all transactions of a block again and shows how they went.',
+  summary: 'Traces all transactions of a block by running them again.',
   runs: 'trace',
   replays: (_view, blockHash) => blockHash,
   listed: LISTED,
@@ -88,7 +88,7 @@ export const debug_traceBlockByHash = poolMethod({
 export const debug_traceBlockByNumber = poolMethod({
   name: 'debug_traceBlockByNumber',
   about: { is: 'block', at: 0 },
-  summary: 'Runs all transactions of a block again and shows how they went.',
+  summary: 'Traces all transactions of a block by running them again.',
   runs: 'trace',
   replays: (view, at) => view.block(at)?.hash,
   listed: LISTED,
@@ -104,7 +104,11 @@ export const debug_traceBlockByNumber = poolMethod({
   },
 })
 
-/** The service's rule for blocks by number: a trace mode must be named. Checked where parameters are decoded before anything runs. */
+/**
+ * Requires a named tracer, as the service does for blocks by number. The check runs at decoding,
+ * before the call is queued.
+ * @returns the method with the check
+ */
 export function requireTracer(method: Method): Method {
   return {
     ...method,
@@ -123,7 +127,7 @@ export function requireTracer(method: Method): Method {
 export const debug_traceCall = poolMethod({
   name: 'debug_traceCall',
   about: { is: 'state', at: 1, isAtOnce: true },
-  summary: 'Runs a message on the state of a block and shows how it went.',
+  summary: 'Traces a message by running it on the state of a block.',
   runs: 'trace',
   replays: (view, _request, at, config) =>
     config?.txIndex === undefined ? undefined : view.block(at)?.hash,
@@ -144,7 +148,7 @@ export const debug_traceCall = poolMethod({
 
 async function tracedCall(
   context: PoolContext,
-  asked: {
+  requested: {
     readonly request: CallFields
     readonly at: BlockSelector
     readonly config: TraceCallConfig
@@ -152,7 +156,7 @@ async function tracedCall(
   },
 ): Promise<void> {
   const { view, engine, output } = context
-  const { request, at, config, isExpired } = asked
+  const { request, at, config, isExpired } = requested
   const block = resolveBlock(view, at)
   const { stateOverrides, blockOverrides, txIndex } = config
   const budget = budgetOf(context)
@@ -163,7 +167,7 @@ async function tracedCall(
       ? options.reader
       : await readerBefore(context, { block, txIndex, isExpired, ofBlock: options.reader })
   const tracer = makeTracer(choiceOf(config), {
-    place: undefined,
+    location: undefined,
     firstLog: 0,
     precompiles: precompilesOf(engine, { rules }),
     budget,
@@ -190,7 +194,10 @@ async function tracedCall(
   if (budget.excess !== undefined) throw failed(budget.excess)
 }
 
-/** The state before a transaction of the block; an empty block has the one before index 0 too (go-ethereum: stateAtTransaction). */
+/**
+ * Returns the state before a transaction of the block. An empty block has the state before index 0,
+ * too (go-ethereum: stateAtTransaction).
+ */
 async function readerBefore(
   context: PoolContext,
   at: {
@@ -206,7 +213,10 @@ async function readerBefore(
     throw failed(`transaction index ${txIndex} out of range for block ${bytesToHex(block.hash)}`)
   const limits = { isExpired, isLost: context.isLost }
   const within = await stateWithin({ ...replayOf(context, block), limits }, Number(txIndex))
-  // A call in the block after this one asks for this block's hash, which the state of its parent does not know.
+  /*
+   * A call in the next block may read this block's hash, which the state of its parent does not
+   * have.
+   */
   return { ...within, blockHash: (number) => ofBlock.blockHash(number) }
 }
 
@@ -224,7 +234,7 @@ async function blockTraces(
     first: 0,
     last: block.transactionCount - 1,
     open(transactionHash) {
-      // Those after it may have to say that nothing more fits.
+      // Each later transaction may need space for an error text.
       output.limit = limit - left * PROBLEM_BYTES
       output.write(`${separator}{"txHash":${hexText(transactionHash)},"result":`)
     },
@@ -241,25 +251,31 @@ async function blockTraces(
   })
   output.write(block.transactionCount === 0 ? '[]' : ']')
 }
-/** At least what one takes that has no trace. */
+/** Space for an error text in place of a trace. */
 const PROBLEM_BYTES = 256
 
-/** @throws {RpcError} */
+/**
+ * Writes the traces of some transactions of a block.
+ * @throws {RpcError}
+ */
 async function traced(
   context: PoolContext,
   block: Block,
-  asked: Pick<TraceOptions, 'first' | 'last' | 'open' | 'close'> & {
+  requested: Pick<TraceOptions, 'first' | 'last' | 'open' | 'close'> & {
     readonly config: TraceConfig | undefined
   },
 ): Promise<void> {
-  const { config = {}, ...rest } = asked
+  const { config = {}, ...rest } = requested
   return replaying(context, config, (isExpired) =>
     traceTransactions({
       ...replayOf(context, block),
       choice: choiceOf(config),
       budget: budgetOf(context),
       output: context.output,
-      // Gas bounds the memory of what stands in a block; the limit of calls is not for it.
+      /*
+       * Gas bounds the memory of included transactions, so the memory limit of calls does not
+       * apply.
+       */
       limits: { isExpired, isLost: context.isLost },
       ...rest,
     }),
@@ -282,10 +298,10 @@ function replayOf(
   const transactions = block.transactions()
   expects?.(() => ({ reader, messages: transactions }))
   const receipts = () => block.receipts()
-  return { engine, chain, reader, header, hash, transactions, receipts, kept: replays }
+  return { engine, chain, reader, header, hash, transactions, receipts, cached: replays }
 }
 
-/** Runs under the request's deadline and the caller's own. */
+/** Runs under the request's deadline and the caller's own timeout. */
 async function replaying<T>(
   context: PoolContext,
   config: TraceConfig,

@@ -1,16 +1,16 @@
-/** What this node serves, as a document, and what a caller may ask of it. */
+/** Methods that describe this node and the limits of a caller. */
 
 import { plainResult } from '../json/results.ts'
+import { keyNameOf } from '../limiter/address.ts'
 import { onLatest } from '../method/basis.ts'
 import { frontMethod } from '../method/method.ts'
 import { openrpc } from '../method/openrpc.ts'
-import { keyNameOf } from '../seam/address.ts'
 
 export const rpc_discover = frontMethod({
   name: 'rpc.discover',
   summary: 'The OpenRPC document of this endpoint.',
   params: [],
-  // It never changes, and takes a millisecond to make: once in a block is enough, also for a batch of it.
+  // The document never changes and takes a millisecond to build, so one build per block is enough.
   basis: onLatest,
   result: plainResult('OpenRPC document', { type: 'object' }),
   handler: ({ services, client, limits }) =>
@@ -24,7 +24,7 @@ export const rpc_discover = frontMethod({
 export const rpc_limits = frontMethod({
   name: 'rpc_limits',
   summary:
-    'What the caller may spend in a second and has spent of it, this call included, and what calls cost that cost more than a point.',
+    'The points that the caller may spend in a second, the points spent including this call, and the cost of each call above one point.',
   params: [],
   result: plainResult('Limits', { title: 'Limits of the caller', type: 'object' }),
   async handler({ services, client }) {

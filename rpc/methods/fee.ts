@@ -1,12 +1,12 @@
-/** Prices: what transactions pay and have paid. */
+/** Methods about prices that transactions pay and have paid. */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
+import { failed, timedOut } from '../core/errors.ts'
 import { address, type BlockNumber, blockNumber, uint64 } from '../json/codecs.ts'
 import { bytesResult, orNull, quantityResult, textResult } from '../json/results.ts'
 import { array, type Codec, type PlainCodec, SchemaError } from '../json/schema.ts'
 import { onLatest } from '../method/basis.ts'
 import { frontMethod, optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
-import { failed, timedOut } from '../seam/errors.ts'
 import { baseFeeAfter, feeHistoryText } from './shared/fee-history.ts'
 import { suggestPrice, suggestTip } from './shared/gas-price.ts'
 
@@ -14,7 +14,7 @@ const LISTED = ['standard', 'flashblocks'] as const
 
 export const eth_gasPrice = frontMethod({
   name: 'eth_gasPrice',
-  summary: 'A gas price in wei of the native token that gets a transaction in.',
+  summary: 'A gas price in wei of the native token that suffices for inclusion.',
   listed: LISTED,
   basis: onLatest,
   params: [],
@@ -24,7 +24,7 @@ export const eth_gasPrice = frontMethod({
 
 export const eth_maxPriorityFeePerGas = frontMethod({
   name: 'eth_maxPriorityFeePerGas',
-  summary: 'A tip in wei that gets a transaction in.',
+  summary: 'A tip in wei that suffices for inclusion.',
   basis: onLatest,
   params: [],
   result: quantityResult('Max priority fee per gas'),
@@ -41,7 +41,7 @@ export const eth_blobBaseFee = frontMethod({
 
 export const eth_coinbase = frontMethod({
   name: 'eth_coinbase',
-  summary: 'Address that the fees of the latest block went to.',
+  summary: 'Address that received the fees of the latest block.',
   basis: onLatest,
   params: [],
   result: { ...bytesResult('Coinbase address'), schema: address.schema },
@@ -57,7 +57,7 @@ export const eth_baseFee = frontMethod({
   handler: ({ view, chain }) => baseFeeAfter(chain, resolveBlock(view, LATEST).header),
 })
 
-/** A number as JSON has it, or as hex or decimal digits: go-ethereum's HexOrDecimal64. */
+/** A JSON number, or hex or decimal digits, as go-ethereum's HexOrDecimal64. */
 const blockCount: PlainCodec<bigint> = {
   decode(wire) {
     if (typeof wire === 'number' && Number.isSafeInteger(wire) && wire >= 0) return BigInt(wire)
@@ -81,8 +81,8 @@ const percentile: Codec<number> = {
 
 export const eth_feeHistory = poolMethod({
   name: 'eth_feeHistory',
-  about: { is: 'block', at: 1, isHereOnly: true },
-  summary: 'Base fees, gas used and tips paid of a range of blocks.',
+  about: { is: 'block', at: 1, isLocalOnly: true },
+  summary: 'Base fees, used gas and paid tips of a range of blocks.',
   runs: 'call',
   basis: 'about',
   params: [
@@ -106,7 +106,11 @@ export const eth_feeHistory = poolMethod({
   },
 })
 
-/** @throws {RpcError} in go-ethereum's words (eth/gasprice/feehistory.go), numbers as Go's %f has them */
+/**
+ * Checks percentiles with go-ethereum's error texts (eth/gasprice/feehistory.go) and Go's %f for
+ * numbers.
+ * @throws {RpcError}
+ */
 function checkPercentiles(percentiles: readonly number[]): void {
   const of = (at: number) => percentiles[at]!.toFixed(6)
   for (const [at, one] of percentiles.entries()) {

@@ -1,7 +1,8 @@
-/** Every JSON-RPC method, one file per chapter. */
+/** All JSON-RPC methods; each file has one topic. */
 import type { Endpoint } from '../../engine/chain/types.ts'
 import type { Method, Methods } from '../method/method.ts'
 import * as account from './account.ts'
+import * as state from './accounts-state.ts'
 import * as block from './block.ts'
 import * as call from './call.ts'
 import * as client from './client.ts'
@@ -13,7 +14,6 @@ import * as promises from './promises.ts'
 import * as proof from './proof.ts'
 import * as raw from './raw.ts'
 import * as simulate from './simulate.ts'
-import * as state from './state.ts'
 import * as submit from './submit.ts'
 import * as subscribe from './subscribe.ts'
 import * as transaction from './transaction.ts'
@@ -48,8 +48,9 @@ export const methods: Methods = new Map(
 )
 
 /**
- * What an endpoint serves: all it can, or exactly the service's list.
- * @param isTraceModeOptional debug_traceBlockByNumber takes no tracer for the struct logger, as go-ethereum does
+ * Returns the methods of an endpoint: all of them, or exactly the service's list.
+ * @param isTraceModeOptional debug_traceBlockByNumber without a tracer uses the struct logger, as
+ * in go-ethereum
  */
 export function methodsOf(
   endpoint: Endpoint,

@@ -1,6 +1,15 @@
-/** Logs: by query, and by polling filters. */
+/** Methods that return logs, by query and by polling filters. */
 import { findLogs, logsIn, preparePattern } from '../../engine/chain/logs.ts'
 import type { Basis, ChainView, LogSearch, LogSink } from '../../engine/chain/types.ts'
+import {
+  type RpcError,
+  responseTooLarge,
+  timedOut,
+  tooManyLogs,
+  unknownBlock,
+} from '../core/errors.ts'
+import { resultText } from '../core/executor.ts'
+import type { Limits } from '../core/limits.ts'
 import { type LogQuery, logQuery } from '../events/log-filter.ts'
 import { LogWriter } from '../json/log-writer.ts'
 import { booleanResult, stringResult, textResult, writtenResult } from '../json/results.ts'
@@ -14,15 +23,6 @@ import {
   param,
   poolMethod,
 } from '../method/method.ts'
-import {
-  type RpcError,
-  responseTooLarge,
-  timedOut,
-  tooManyLogs,
-  unknownBlock,
-} from '../seam/errors.ts'
-import { resultText } from '../seam/executor.ts'
-import type { Limits } from '../seam/limits.ts'
 import { type LogRange, lateData, rangeText, resolveRange } from './shared/log-range.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
@@ -31,7 +31,8 @@ const logsResult = textResult('Log objects', { type: 'array', items: { type: 'ob
 export const eth_getLogs = poolMethod({
   name: 'eth_getLogs',
   about: { is: 'query', at: 0 },
-  summary: 'Logs that match, of one block or of a range up to the pending block.',
+  summary:
+    'Logs that match a filter, of one block or of a range that may end at the pending block.',
   runs: 'logs',
   listed: LISTED,
   basis: (view, [query]) => basisOf(view, query),
@@ -59,7 +60,7 @@ export const eth_getLogs = poolMethod({
   },
 })
 
-/** A range with one bound above latest is not told apart from one with both. */
+/** A range with one bound above latest is treated like a range with both bounds above latest. */
 function basisOf(view: ChainView, query: unknown): Basis {
   if (typeof query !== 'object' || query === null) return 'heads'
   const { blockHash, fromBlock, toBlock } = query as Readonly<Record<string, unknown>>
@@ -74,7 +75,7 @@ function search(
   { range, sink }: { readonly range: LogRange; readonly sink: LogSink },
 ): void {
   const { view, limits, isExpired } = context
-  // One block is answered whole: there is no smaller range to suggest.
+  // A single block is answered completely, because there is no smaller range to suggest.
   const isOne = range.fromBlock === range.toBlock
   const filter = { ...range, addresses: query.addresses, topics: query.topics }
   const bounds = {
@@ -91,7 +92,7 @@ function search(
 
 function tooMany(
   result: LogSearch & { readonly status: 'tooMany' },
-  { fromBlock, fromPlace }: LogRange,
+  { fromBlock, fromFlashblock }: LogRange,
   limits: Limits,
 ): RpcError {
   const { name, limit } = {
@@ -100,7 +101,7 @@ function tooMany(
     reads: { name: 'receipts', limit: limits.logsReads },
   }[result.what]
   const last = result.firstLeftOut - 1n
-  const suggested = rangeText({ fromBlock, toBlock: last, fromPlace })
+  const suggested = rangeText({ fromBlock, toBlock: last, fromFlashblock })
   return tooManyLogs({
     message: `query exceeds max ${name} ${limit}, retry with the range ${fromBlock}-${last}`,
     limit,
@@ -113,7 +114,7 @@ const filterResult = stringResult('Filter identifier')
 const filterId = param('Filter identifier', text('Filter identifier', 100, 'rpc.ID'))
 export const eth_newFilter = frontMethod({
   name: 'eth_newFilter',
-  summary: 'A filter for logs of canonical blocks, to be polled.',
+  summary: 'Creates a filter for logs of canonical blocks, to poll with eth_getFilterChanges.',
   listed: LISTED,
   hasEffect: true,
   params: [param('Filter', logQuery)],
@@ -124,7 +125,7 @@ export const eth_newFilter = frontMethod({
 
 export const eth_newBlockFilter = frontMethod({
   name: 'eth_newBlockFilter',
-  summary: 'A filter for hashes of canonical blocks, to be polled.',
+  summary: 'Creates a filter for hashes of canonical blocks, to poll with eth_getFilterChanges.',
   listed: LISTED,
   hasEffect: true,
   params: [],
@@ -134,7 +135,8 @@ export const eth_newBlockFilter = frontMethod({
 
 export const eth_newPendingTransactionFilter = frontMethod({
   name: 'eth_newPendingTransactionFilter',
-  summary: 'A filter for transactions that become executable in the txpool, to be polled.',
+  summary:
+    'Creates a filter for transactions that become executable in the txpool, to poll with eth_getFilterChanges.',
   hasEffect: true,
   params: [optional('Full transactions', boolean, false)],
   result: filterResult,
@@ -154,7 +156,7 @@ export const eth_uninstallFilter = frontMethod({
 export const eth_getFilterChanges = frontMethod({
   name: 'eth_getFilterChanges',
   about: { is: 'filter', at: 0 },
-  summary: 'What a filter has seen since its last poll.',
+  summary: 'What a filter has matched since its last poll.',
   listed: LISTED,
   hasEffect: true,
   params: [filterId],
@@ -165,7 +167,7 @@ export const eth_getFilterChanges = frontMethod({
 export const eth_getFilterLogs = frontMethod({
   name: 'eth_getFilterLogs',
   about: { is: 'filter', at: 0 },
-  summary: 'All logs that match the query of a filter.',
+  summary: 'All logs that match a filter.',
   listed: LISTED,
   weight: 5,
   params: [filterId],

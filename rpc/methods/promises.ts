@@ -1,4 +1,4 @@
-/** What became of transactions, and of what flashblocks said of them. */
+/** Methods about the outcomes of transactions and of flashblocks' promises. */
 import type { Block, ChainReader, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, quantity } from '../../engine/primitives/hex.ts'
@@ -13,22 +13,22 @@ import { DEFAULT_WINDOW_SECONDS, statsOf, window } from './shared/promise-stats.
 export const flashblocks_transactionStatus = frontMethod({
   name: 'flashblocks_transactionStatus',
   summary:
-    'What became of a transaction: unknown, pooled, forwarded, preconfirmed, sealed, dropped or replaced, with its places and times, and what flashblocks promised of it.',
+    'Status of a transaction: unknown, pooled, forwarded, preconfirmed, sealed, dropped or replaced. Includes its locations and times, and each flashblock that promised it, with the outcome.',
   endpoints: ['flashblocks'],
   params: [param('Transaction hash', hash)],
   result: plainResult('Status', { title: 'Transaction status', type: 'object' }),
   handler(context, wanted) {
     const { services, readNewest } = context
     const statusJson = (standing: Standing | undefined) => {
-      // Before the view: a promise was shown before it was written down.
+      // The promises are read before the view, because a promise is visible before it is stored.
       const promises = services.promises.of(wanted)
       return readNewest((view) => {
-        const told = shownOf(promises, view, services.reader)
-        const status = statusOf(view, context, { wanted, promises: told, standing })
-        return { hash: bytesToHex(wanted), ...status, promises: told.map(promiseJson) }
+        const visible = visibleOf(promises, view, services.reader)
+        const status = statusOf(view, context, { wanted, promises: visible, standing })
+        return { hash: bytesToHex(wanted), ...status, promises: visible.map(promiseJson) }
       })
     }
-    // Before all else: what has left the txpool for a block is in the view then.
+    // The txpool is read first. A transaction that left it for a block is then in the view.
     const standing = services.transactions.standingOf(wanted)
     return standing instanceof Promise ? standing.then(statusJson) : statusJson(standing)
   },
@@ -37,15 +37,15 @@ export const flashblocks_transactionStatus = frontMethod({
 export const base_transactionStatus = frontMethod({
   name: 'base_transactionStatus',
   summary:
-    'Whether the txpool has a transaction that is in no canonical block yet: Known or Unknown.',
+    'Known if the txpool has a transaction that is not in a canonical block yet, else Unknown.',
   params: [param('Transaction hash', hash)],
   result: plainResult('Status', { title: 'Transaction status', type: 'object' }),
   handler({ services, readNewest }, wanted) {
     const isKnown =
       services.transactions.isExpected(wanted) &&
       readNewest((view) => {
-        const place = view.findTransaction(wanted)
-        return place === undefined || place.block.number > view.canonical.number
+        const location = view.findTransaction(wanted)
+        return location === undefined || location.block.number > view.canonical.number
       })
     return { status: isKnown ? 'Known' : 'Unknown' }
   },
@@ -54,39 +54,42 @@ export const base_transactionStatus = frontMethod({
 export const flashblocks_stats = frontMethod({
   name: 'flashblocks_stats',
   summary:
-    'What flashblocks promised in the last seconds and what became of it, how soon transactions of this node were shown, and how much later they were sealed.',
+    'Statistics of the last seconds: promised transactions by outcome, and, for transactions sent to this node, the times until they were visible and from then until they were sealed.',
   endpoints: ['flashblocks'],
   params: [optional('Window', window, DEFAULT_WINDOW_SECONDS)],
   result: plainResult('Statistics', { title: 'Flashblock statistics', type: 'object' }),
   handler: ({ services }, seconds) => statsOf(services.promises, seconds),
 })
 
-/** Without those of flashblocks that clients are not shown yet: nobody was promised anything. */
-function shownOf(
+/** Excludes promises of flashblocks that are not visible to clients yet. */
+function visibleOf(
   promises: readonly StoredPromise[],
   { pending }: ChainView,
   reader: ChainReader,
 ): readonly StoredPromise[] {
-  if (reader.newestOfAll() === reader.newestRecord()) return promises
-  const isShown = ({ number, index }: StoredPromise) =>
+  if (reader.newestOfAll() === reader.newestSnapshot()) return promises
+  const isVisible = ({ number, index }: StoredPromise) =>
     BigInt(number) < pending.number || (BigInt(number) === pending.number && index <= pending.index)
-  return promises.filter(isShown)
+  return promises.filter(isVisible)
 }
 
-type Asked = {
+type StatusRequest = {
   readonly wanted: Bytes
   readonly promises: readonly StoredPromise[]
   readonly standing: Standing | undefined
 }
 
-/** What holds now, the first that applies. @throws {MissingError} {ViewError} */
+/**
+ * Returns the current status, by the first case that applies.
+ * @throws {MissingError} {ViewError}
+ */
 function statusOf(
   view: ChainView,
   { services }: Pick<FrontContext, 'services'>,
-  { wanted, promises, standing }: Asked,
+  { wanted, promises, standing }: StatusRequest,
 ): Readonly<Record<string, unknown>> {
-  const place = view.findTransaction(wanted)
-  if (place !== undefined) return shownAt(view, place, promises)
+  const location = view.findTransaction(wanted)
+  if (location !== undefined) return visibleAt(view, location, promises)
   const newest = promises.at(-1)
   if (newest !== undefined) return broken(view, newest, standing)
   if (standing?.why === 'waits') {
@@ -98,7 +101,11 @@ function statusOf(
   return { status: 'unknown' }
 }
 
-/** It was shown, and is not any more. Where it waits in the txpool again it may come back. @throws {MissingError} {ViewError} */
+/**
+ * Returns the status of a transaction that is no longer visible. It may return if it waits in the
+ * txpool again.
+ * @throws {MissingError} {ViewError}
+ */
 function broken(view: ChainView, promise: StoredPromise, standing: Standing | undefined) {
   if (standing?.why === 'replaced') return replacedBy(standing.by)
   const pending = view.block({ tag: 'pending' })
@@ -112,7 +119,7 @@ const replacedBy = (by: Bytes | undefined) => ({
   ...(by === undefined ? {} : { replacedBy: bytesToHex(by) }),
 })
 
-function shownAt(
+function visibleAt(
   view: ChainView,
   { block, index }: { readonly block: Block; readonly index: number },
   promises: readonly StoredPromise[],
@@ -135,14 +142,14 @@ function shownAt(
   }
 }
 
-/** Times in milliseconds since 1970. */
+/** Times are milliseconds since 1970. */
 const promiseJson = (promise: StoredPromise) => ({
   blockNumber: quantity(promise.number),
   payloadId: bytesToHex(promise.payloadId),
   flashblockIndex: promise.index,
   transactionIndex: quantity(promise.position),
   preconfirmedAt: promise.atMs,
-  fate: promise.fate,
+  fate: promise.outcome,
   ...(promise.decidedAtMs === undefined ? {} : { decidedAt: promise.decidedAtMs }),
   ...(promise.causes.length === 0 ? {} : { causes: promise.causes }),
 })

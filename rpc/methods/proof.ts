@@ -6,12 +6,12 @@ import { decodeRlp, readFixed, readList, readUint } from '../../engine/primitive
 import { bytesToBigint } from '../../engine/primitives/words.ts'
 import { readSlot } from '../../engine/state/read.ts'
 import type { Proof } from '../../engine/storage/types.ts'
+import { failed } from '../core/errors.ts'
 import { address, blockId, hexText, quantityText } from '../json/codecs.ts'
 import { textResult } from '../json/results.ts'
 import { array, text } from '../json/schema.ts'
 import { optional, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
-import { failed } from '../seam/errors.ts'
 import { KEY_CHARACTERS, slotKey } from './shared/slot-key.ts'
 import { withTrie } from './shared/trie.ts'
 
@@ -19,7 +19,7 @@ const keysCodec = array(text('hex encoded slot', KEY_CHARACTERS), 'storageSlots'
 
 export const eth_getProof = poolMethod({
   name: 'eth_getProof',
-  about: { is: 'state', at: 2, isHereOnly: true, needsTrie: true },
+  about: { is: 'state', at: 2, isLocalOnly: true, needsTrie: true },
   summary:
     'An account and some of its slots with Merkle proofs against the state root of a canonical block.',
   runs: 'call',
@@ -39,9 +39,9 @@ export const eth_getProof = poolMethod({
     const proof = await withTrie(context, block, (trie) => trie.prove(who, slotKeys))
     const state = context.view.state(block)
     const slots = keys.map(({ key, length }, index) => {
-      const shown = length === 32 ? hexText(key) : quantityText(bytesToBigint(key))
+      const keyText = length === 32 ? hexText(key) : quantityText(bytesToBigint(key))
       const value = quantityText(bytesToBigint(readSlot(state, who, key)))
-      return `{"key":${shown},"value":${value},"proof":${listText(proof.storageProofs[index]!)}}`
+      return `{"key":${keyText},"value":${value},"proof":${listText(proof.storageProofs[index]!)}}`
     })
     const account = accountOf(proof)
     return (
@@ -53,15 +53,19 @@ export const eth_getProof = poolMethod({
   },
 })
 
-/** What is not canonical yet has no root: the canonical head stands for it. */
+/** A block above canonical has no state root yet, so the canonical head replaces it. */
 function canonicalBlock(view: ChainView, at: BlockSelector): Block {
-  if ('flashblock' in at) throw failed('a flashblock has no state root: nothing is proven at one')
+  if ('flashblock' in at)
+    throw failed('no proof at a flashblock, because it has no state root: name a block')
   const block = resolveBlock(view, at)
   if (block.number <= view.canonical.number && block.flashblockIndex === undefined) return block
   return resolveBlock(view, { hash: view.canonical.hash, requireCanonical: false })
 }
 
-/** An account that is not there is shown as an empty one, as nodes of OP chains do; go-ethereum shows hashes of zeros. */
+/**
+ * A missing account is returned as an empty one, as nodes of OP chains do; go-ethereum returns zero
+ * hashes.
+ */
 function accountOf({ account }: Proof) {
   if (account === undefined)
     return { nonce: 0n, balance: 0n, storageRoot: EMPTY_ROOT, codeHash: EMPTY_HASH }

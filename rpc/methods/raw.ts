@@ -1,16 +1,16 @@
-/** Blocks, receipts and transactions as they are encoded (go-ethereum: debug_getRaw*). */
+/** Methods that return encoded blocks, receipts and transactions (go-ethereum: debug_getRaw*). */
 import type { Block, BlockSelector, ChainView } from '../../engine/chain/types.ts'
 import { encodeBlock } from '../../engine/primitives/block-codec.ts'
-import { encodeHeader } from '../../engine/primitives/header-codec.ts'
+import { encodeHeader } from '../../engine/primitives/header.ts'
 import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
+import { failed } from '../core/errors.ts'
 import { blockId, hash, hexText } from '../json/codecs.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
 import { frontMethod, param } from '../method/method.ts'
-import { failed } from '../seam/errors.ts'
 import { foundRaw } from './shared/found.ts'
 
 const block = param('Block', blockId)
-const about = { is: 'block', at: 0, isHereOnly: true } as const
+const about = { is: 'block', at: 0, isLocalOnly: true } as const
 
 function blockOf(view: ChainView, at: BlockSelector): Block {
   const found = view.block(at)
@@ -48,7 +48,7 @@ export const debug_getRawBlock = frontMethod({
 export const debug_getRawReceipts = frontMethod({
   name: 'debug_getRawReceipts',
   about,
-  summary: 'The receipts of a block as they stand in the receipts trie.',
+  summary: 'The receipts of a block, encoded as in the receipts trie.',
   basis: 'about',
   params: [block],
   result: textResult('Receipts', { type: 'array', items: { type: 'string' } }),
@@ -61,7 +61,7 @@ export const debug_getRawReceipts = frontMethod({
 
 export const debug_getRawTransaction = frontMethod({
   name: 'debug_getRawTransaction',
-  summary: 'The signed envelope of a transaction, of a block or waiting in the txpool.',
+  summary: 'The signed envelope of a transaction that is in a block or waits in the txpool.',
   params: [param('Transaction hash', hash)],
   result: orNull(bytesResult('Transaction')),
   handler: foundRaw,

@@ -15,6 +15,7 @@ import {
   SimulationError,
 } from '../../engine/execution/call/simulate-chain.ts'
 import { hexToBytes } from '../../engine/primitives/hex.ts'
+import { failed, invalidParams, simulatedCode, simulationFailed, timedOut } from '../core/errors.ts'
 import {
   address,
   blockId,
@@ -30,7 +31,6 @@ import { textResult } from '../json/results.ts'
 import { array, boolean, object, strictObject, type TypeOf } from '../json/schema.ts'
 import { optional, type PoolContext, param, poolMethod } from '../method/method.ts'
 import { LATEST, resolveBlock } from '../method/resolve.ts'
-import { failed, invalidParams, simulatedCode, simulationFailed, timedOut } from '../seam/errors.ts'
 import { blockOverridesOf, runLimits, stateOverridesOf } from './shared/call-options.ts'
 import { blockOverrideFields, stateOverride } from './shared/overrides.ts'
 import { withTrie } from './shared/trie.ts'
@@ -56,7 +56,10 @@ const fields = object('SimulatePayload', {
   validation: boolean,
   returnFullTransactions: boolean,
 })
-/** Lists are counted before they are decoded, so that one long list is refused as several short ones are. */
+/**
+ * Lists are counted before they are decoded, so that one long list and several short ones get the
+ * same error.
+ */
 const payload: typeof fields = {
   ...fields,
   decode(wire, limits) {
@@ -65,7 +68,10 @@ const payload: typeof fields = {
   },
 }
 
-/** @throws {RpcError} */
+/**
+ * Checks the numbers of blocks and calls.
+ * @throws {RpcError}
+ */
 function checkCounts(wire: unknown, maxCalls: number): void {
   const blocks = memberOf(wire, 'blockStateCalls')
   if (!Array.isArray(blocks)) return
@@ -86,8 +92,8 @@ const tooMany = (message: string) => simulationFailed({ why: 'too many', message
 
 export const eth_simulateV1 = poolMethod({
   name: 'eth_simulateV1',
-  about: { is: 'state', at: 1, isHereOnly: true },
-  summary: 'Blocks of calls on top of a block, of which nothing stays.',
+  about: { is: 'state', at: 1, isLocalOnly: true },
+  summary: 'Simulates blocks of calls on top of a block, and discards the blocks.',
   runs: 'call',
   basis: 'about',
   cost: 5,
@@ -95,15 +101,19 @@ export const eth_simulateV1 = poolMethod({
   params: [param('Payload', payload), optional('Block', blockId, LATEST)],
   result: textResult('Blocks', { type: 'array', items: { type: 'object' } }),
   async handler(context, request, at) {
-    const asked = blocksOf(request.blockStateCalls ?? [])
+    const requested = blocksOf(request.blockStateCalls ?? [])
     const base = resolveBlock(context.view, at)
     const { traceTransfers = false, validation = false } = request
     const reader = context.view.state(base)
-    context.expects?.(() => ({ reader, messages: asked.flatMap(({ calls }) => calls) }))
+    context.expects?.(() => ({ reader, messages: requested.flatMap(({ calls }) => calls) }))
     const run = (rootsAfter: SimulateOptions['rootsAfter']) =>
       simulateBlocks({
-        ...{ engine: context.engine, chain: context.chain, blocks: asked },
-        ...{ traceTransfers, validation, rootsAfter },
+        engine: context.engine,
+        chain: context.chain,
+        blocks: requested,
+        traceTransfers,
+        validation,
+        rootsAfter,
         base: base.header,
         baseHash: base.hash,
         reader,
@@ -116,7 +126,10 @@ export const eth_simulateV1 = poolMethod({
   },
 })
 
-/** @throws {RpcError} */
+/**
+ * Converts the decoded blocks for the simulation.
+ * @throws {RpcError}
+ */
 function blocksOf(wanted: readonly TypeOf<typeof blockStateCall>[]): readonly BlockToSimulate[] {
   if (wanted.length === 0) throw invalidParams('empty input')
   return wanted.map(({ blockOverrides, stateOverrides, calls: given = [] }) => ({
@@ -135,7 +148,9 @@ function blocksOf(wanted: readonly TypeOf<typeof blockStateCall>[]): readonly Bl
               : { beaconRoot: blockOverrides.beaconRoot }),
             withdrawals: (blockOverrides.withdrawals ?? []).map(
               ({ index = 0n, validatorIndex = 0n, address: to = NOBODY, amount = 0n }) => ({
-                ...{ index, validatorIndex, amount },
+                index,
+                validatorIndex,
+                amount,
                 address: to,
               }),
             ),
@@ -145,7 +160,10 @@ function blocksOf(wanted: readonly TypeOf<typeof blockStateCall>[]): readonly Bl
 }
 const NOBODY = new Uint8Array(20)
 
-/** With roots where the base has a trie: a block that is not canonical yet has none. @throws {RpcError} */
+/**
+ * Runs the simulation, with state roots where the base has a trie. A base above canonical has none.
+ * @throws {RpcError}
+ */
 async function simulated(
   context: PoolContext,
   base: Block,

@@ -1,4 +1,4 @@
-/** Sending signed transactions. */
+/** Methods that send signed transactions. */
 
 import { splitSidecar } from '../../engine/primitives/blob-sidecar.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
@@ -8,21 +8,21 @@ import { decodeTransaction } from '../../engine/primitives/transaction-codec.ts'
 import { readAccount } from '../../engine/state/read.ts'
 import { MissingError, ViewError } from '../../engine/state/reader.ts'
 import { type Departure, departureReason } from '../../engine/txpool/departed.ts'
-import { noteShown } from '../events/shown.ts'
+import { overloaded, syncTimeout, transactionDropped } from '../core/errors.ts'
+import { recordSeenReceipt } from '../events/seen-receipts.ts'
 import { bytes, uint64 } from '../json/codecs.ts'
 import { receiptAt } from '../json/json.ts'
 import { hashResult, textResult } from '../json/results.ts'
 import { type PlainCodec, SchemaError } from '../json/schema.ts'
 import { type FrontContext, frontMethod, optional, param } from '../method/method.ts'
 import { resolveState } from '../method/resolve.ts'
-import { overloaded, syncTimeout, transactionDropped } from '../seam/errors.ts'
 import { submit } from './shared/submission.ts'
 
 const envelope = param('Transaction', bytes)
 
 export const eth_sendRawTransaction = frontMethod({
   name: 'eth_sendRawTransaction',
-  summary: 'Takes a signed transaction into the txpool.',
+  summary: 'Adds a signed transaction to the txpool.',
   listed: ['standard', 'flashblocks'],
   hasEffect: true,
   weight: 10,
@@ -31,7 +31,7 @@ export const eth_sendRawTransaction = frontMethod({
   handler: submit,
 })
 
-/** Milliseconds: a number, or hex as some clients send it. */
+/** Milliseconds as a number, or as hex, which some clients send. */
 const milliseconds: PlainCodec<number> = {
   decode(wire) {
     if (typeof wire === 'number' && Number.isFinite(wire) && wire >= 0) return Math.floor(wire)
@@ -46,7 +46,7 @@ const RETRY_MS = 1_000
 const PENDING = { tag: 'pending' } as const
 export const eth_sendRawTransactionSync = frontMethod({
   name: 'eth_sendRawTransactionSync',
-  summary: 'Takes a signed transaction into the txpool and answers with its receipt.',
+  summary: 'Adds a signed transaction to the txpool and returns its receipt.',
   hasEffect: true,
   isWaiting: true,
   weight: 10,
@@ -55,9 +55,9 @@ export const eth_sendRawTransactionSync = frontMethod({
   async handler(context, raw, timeoutMs) {
     const { services, limits, client } = context
     const giveBack = services.syncSends.take(client.address)
-    if (giveBack === undefined) throw overloaded('too many transactions are waited for', RETRY_MS)
+    if (giveBack === undefined) throw overloaded('too many sends wait for a receipt', RETRY_MS)
     try {
-      // 0, and more than the node waits for anybody, mean its own limit.
+      // A timeout of 0, or above the node's own limit, means that limit.
       const isOwn = timeoutMs > 0 && timeoutMs < limits.syncSendMs
       return await included(context, raw, isOwn ? timeoutMs : limits.syncSendMs)
     } finally {
@@ -74,10 +74,10 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
   for (;;) {
     const departure = await departureOf(context, hash)
     const receipt = context.readNewest((view) => {
-      const place = view.findTransaction(hash)
-      if (place === undefined) return undefined
-      noteShown(services, client, { view, place })
-      return receiptAt(place.block, place.index)
+      const location = view.findTransaction(hash)
+      if (location === undefined) return undefined
+      recordSeenReceipt(services, client, { view, location })
+      return receiptAt(location.block, location.index)
     })
     if (receipt !== undefined) return receipt
     if (departure !== undefined && isForGood(context, raw, departure))
@@ -91,8 +91,9 @@ async function included(context: FrontContext, raw: Bytes, ms: number): Promise<
 }
 
 /**
- * Whether no block that the client can see later has it. A used nonce says so only where this client's view has used it too, because
- * the txpool may have read a newer view, which includes the transaction.
+ * Tells whether no block that the client can see later includes the transaction. A used nonce
+ * proves this only where the client's view has used it, too. The reason is that the txpool may have
+ * read a newer view, which includes the transaction.
  */
 function isForGood({ readNewest }: FrontContext, raw: Bytes, departure: Departure): boolean {
   if (departure.why === 'dropped' || departure.by !== undefined) return true
@@ -109,12 +110,15 @@ function isForGood({ readNewest }: FrontContext, raw: Bytes, departure: Departur
   }
 }
 
-/** Why it is not in the txpool any more, without a block; undefined: it is expected, or nothing is known of it. */
+/**
+ * Returns why the transaction left the txpool without a block; undefined when it is expected or
+ * unknown.
+ */
 async function departureOf(
   { services: { transactions } }: FrontContext,
   hash: Bytes,
 ): Promise<Departure | undefined> {
-  // Asked first, because another thread may have the txpool and takes a while to answer.
+  // `isExpected` comes first, because another thread may have the txpool and answer slowly.
   if (transactions.isExpected(hash)) return undefined
   const standing = await transactions.standingOf(hash)
   return standing?.why === 'waits' ? undefined : standing

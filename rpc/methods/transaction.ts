@@ -1,12 +1,12 @@
 /** Methods that read transactions and receipts. */
 import type { Block, ChainView } from '../../engine/chain/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { noteShown } from '../events/shown.ts'
+import type { About } from '../core/about.ts'
+import { recordSeenReceipt } from '../events/seen-receipts.ts'
 import { blockNumber, hash, index } from '../json/codecs.ts'
 import { pooledText } from '../json/json.ts'
 import { bytesResult, orNull, textResult } from '../json/results.ts'
 import { type FrontContext, frontMethod, type Method, param } from '../method/method.ts'
-import type { About } from '../seam/about.ts'
 import { found, foundRaw } from './shared/found.ts'
 
 const LISTED = ['standard', 'flashblocks'] as const
@@ -23,13 +23,13 @@ const position = param('Transaction index', index)
 export const eth_getTransactionByHash = frontMethod({
   name: 'eth_getTransactionByHash',
   about: { is: 'transaction', at: 0 },
-  summary: 'A transaction by hash, of a block or waiting in the txpool.',
+  summary: 'A transaction by hash, from a block or from the txpool.',
   listed: LISTED,
   params: [transactionHash],
   result: transactionResult,
   handler: (context, wanted) =>
     found(context, wanted, {
-      ofPlace: ({ block, index }) => context.services.texts.transaction(block, index),
+      ofIncluded: ({ block, index }) => context.services.texts.transaction(block, index),
       ofWaiting: pooledText,
     }),
 })
@@ -37,7 +37,7 @@ export const eth_getTransactionByHash = frontMethod({
 export const eth_getRawTransactionByHash = frontMethod({
   name: 'eth_getRawTransactionByHash',
   about: { is: 'transaction', at: 0 },
-  summary: 'The signed envelope of a transaction, of a block or waiting in the txpool.',
+  summary: 'The signed envelope of a transaction that is in a block or waits in the txpool.',
   listed: ['flashblocks'],
   params: [transactionHash],
   result: rawResult,
@@ -47,16 +47,16 @@ export const eth_getRawTransactionByHash = frontMethod({
 export const eth_getTransactionReceipt = frontMethod({
   name: 'eth_getTransactionReceipt',
   about: { is: 'receipt', at: 0 },
-  summary: 'The receipt of a transaction that is in a block, or in the pending one.',
+  summary: 'The receipt of a transaction that is in a block, including the pending one.',
   listed: LISTED,
   weight: 3,
   params: [transactionHash],
   result: textResult('Receipt information', { title: 'Receipt object', type: 'object' }),
   handler({ view, services, client }, wanted) {
-    const place = view.findTransaction(wanted)
-    if (place === undefined) return undefined
-    noteShown(services, client, { view, place })
-    return services.texts.receipt(place.block, place.index)
+    const location = view.findTransaction(wanted)
+    if (location === undefined) return undefined
+    recordSeenReceipt(services, client, { view, location })
+    return services.texts.receipt(location.block, location.index)
   },
 })
 
@@ -76,7 +76,7 @@ const byNumberAndIndex = (
   frontMethod({
     name,
     about,
-    summary: 'A transaction by the height or tag of its block and its position.',
+    summary: 'A transaction by the height or tag of its block and its index.',
     listed,
     params: [number, position],
     result: transactionResult,
@@ -86,7 +86,7 @@ export const eth_getTransactionByBlockNumberAndIndex = byNumberAndIndex(
   'eth_getTransactionByBlockNumberAndIndex',
   ['flashblocks'],
 )
-/** The spelling of the service's list, which other nodes do not know. */
+/** Spelling in the service's list, which other nodes do not have. */
 export const eth_getTransactionbyBlockNumberAndIndex = byNumberAndIndex(
   'eth_getTransactionbyBlockNumberAndIndex',
   LISTED,
@@ -96,7 +96,7 @@ export const eth_getTransactionbyBlockNumberAndIndex = byNumberAndIndex(
 export const eth_getTransactionByBlockHashAndIndex = frontMethod({
   name: 'eth_getTransactionByBlockHashAndIndex',
   about: { is: 'blockHash', at: 0 },
-  summary: 'A transaction by the hash of its block and its position.',
+  summary: 'A transaction by the hash of its block and its index.',
   listed: LISTED,
   params: [blockHash, position],
   result: transactionResult,
@@ -106,8 +106,7 @@ export const eth_getTransactionByBlockHashAndIndex = frontMethod({
 export const eth_getRawTransactionByBlockNumberAndIndex = frontMethod({
   name: 'eth_getRawTransactionByBlockNumberAndIndex',
   about: { is: 'block', at: 0 },
-  summary:
-    'The signed envelope of a transaction by the height or tag of its block and its position.',
+  summary: 'The signed envelope of a transaction by the height or tag of its block and its index.',
   params: [number, position],
   result: rawResult,
   handler: ({ view }, at, index) => view.block(at)?.transaction(index)?.raw,
@@ -116,7 +115,7 @@ export const eth_getRawTransactionByBlockNumberAndIndex = frontMethod({
 export const eth_getRawTransactionByBlockHashAndIndex = frontMethod({
   name: 'eth_getRawTransactionByBlockHashAndIndex',
   about: { is: 'blockHash', at: 0 },
-  summary: 'The signed envelope of a transaction by the hash of its block and its position.',
+  summary: 'The signed envelope of a transaction by the hash of its block and its index.',
   params: [blockHash, position],
   result: rawResult,
   handler: ({ view }, wanted, at) => byHash(view, wanted)?.transaction(at)?.raw,
@@ -125,7 +124,7 @@ export const eth_getRawTransactionByBlockHashAndIndex = frontMethod({
 const uncleResult = textResult('Uncle', { title: 'Block object', type: 'object' })
 export const eth_getUncleByBlockNumberAndIndex = frontMethod({
   name: 'eth_getUncleByBlockNumberAndIndex',
-  summary: 'An uncle of a block: there is none.',
+  summary: 'Always null: the node serves no uncles.',
   listed: LISTED,
   params: [number, position],
   result: uncleResult,
@@ -133,7 +132,7 @@ export const eth_getUncleByBlockNumberAndIndex = frontMethod({
 })
 export const eth_getUncleByBlockHashAndIndex = frontMethod({
   name: 'eth_getUncleByBlockHashAndIndex',
-  summary: 'An uncle of a block: there is none.',
+  summary: 'Always null: the node serves no uncles.',
   listed: LISTED,
   params: [blockHash, position],
   result: uncleResult,

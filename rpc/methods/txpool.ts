@@ -1,4 +1,4 @@
-/** The txpool from outside. */
+/** Methods that describe the txpool. */
 import type { Counts } from '../../engine/txpool/sender.ts'
 import { address } from '../json/codecs.ts'
 import { plainResult } from '../json/results.ts'
@@ -6,7 +6,7 @@ import { frontMethod, param } from '../method/method.ts'
 
 export const txpool_content = frontMethod({
   name: 'txpool_content',
-  summary: 'Always empty: what waits in the txpool is not shown.',
+  summary: 'Always empty, because the node does not publish waiting transactions.',
   listed: ['standard', 'flashblocks'],
   params: [],
   result: plainResult('Transactions', { type: 'object' }),
@@ -15,7 +15,7 @@ export const txpool_content = frontMethod({
 
 export const txpool_contentFrom = frontMethod({
   name: 'txpool_contentFrom',
-  summary: 'Always empty, as txpool_content is.',
+  summary: 'Always empty, like txpool_content.',
   params: [param('Address', address)],
   result: plainResult('Transactions', { type: 'object' }),
   handler: () => ({ pending: {}, queued: {} }),
@@ -23,7 +23,8 @@ export const txpool_contentFrom = frontMethod({
 
 export const txpool_status = frontMethod({
   name: 'txpool_status',
-  summary: 'How many transactions wait: executable ones and those with a gap before them.',
+  summary:
+    'Numbers of waiting transactions: executable ones (pending), and those after a missing nonce (queued).',
   params: [],
   result: plainResult('Counts', { type: 'object' }),
   handler({ services }) {

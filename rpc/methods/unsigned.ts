@@ -1,17 +1,20 @@
-/** Transactions that are sent without a key of their sender, or before it is asked for. */
+/** Transactions that are sent without a key, or whose gas is estimated before signing. */
 import { type Bytes, NO_BYTES } from '../../engine/primitives/bytes.ts'
+import { failed } from '../core/errors.ts'
+import { resultText } from '../core/executor.ts'
+import type { SendDeposit } from '../core/ports.ts'
 import { transactionCall } from '../json/codecs.ts'
 import type { FrontContext } from '../method/method.ts'
-import { failed } from '../seam/errors.ts'
-import { resultText } from '../seam/executor.ts'
-import type { SendDeposit } from '../seam/ports.ts'
 import { eth_estimateGas } from './call.ts'
 import { type CallFields, checkFields } from './shared/fill.ts'
 
-/** As much as a deposit may buy on L1. */
-export const MOST_DEPOSIT_GAS = 20_000_000n
+/** Maximum gas that a deposit can buy on L1. */
+export const MAX_DEPOSIT_GAS = 20_000_000n
 
-/** Of a development chain: as a deposit, which is not asked for a signature, a nonce or a fee. @throws {RpcError} */
+/**
+ * Sends a transaction on a development chain as a deposit, which needs no signature, nonce or fee.
+ * @throws {RpcError}
+ */
 export async function sendUnsigned(
   context: FrontContext,
   call: CallFields,
@@ -19,16 +22,21 @@ export async function sendUnsigned(
 ): Promise<Bytes> {
   checkFields(call, context)
   if (call.authorizationList !== undefined)
-    throw failed('a transaction without a signature has no authorizationList: leave it out')
+    throw failed('a transaction without a signature cannot have an authorizationList: leave it out')
   const { to, value = 0n, gas } = call
   const gasLimit = gas ?? (await estimated(context, call, from))
-  if (gasLimit > MOST_DEPOSIT_GAS)
-    throw failed(`gas of a transaction without a signature is at most ${MOST_DEPOSIT_GAS}`)
+  if (gasLimit > MAX_DEPOSIT_GAS)
+    throw failed(
+      `expected at most ${MAX_DEPOSIT_GAS} gas for a transaction without a signature, got ${gasLimit}`,
+    )
   const input = call.input ?? call.data ?? NO_BYTES
   return send({ from, to, mint: 0n, value, gasLimit, input })
 }
 
-/** Gas that the call needs, by the pool. @throws {RpcError} */
+/**
+ * Estimates the gas of a call in the pool.
+ * @throws {RpcError}
+ */
 export async function estimated(
   context: FrontContext,
   call: CallFields,

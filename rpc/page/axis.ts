@@ -1,17 +1,20 @@
-/** Where things stand on the time axis of a block. */
-import type { Cell, Row } from './store.ts'
+/** Positions on the time axis of a block. */
+import type { Row, Tile } from './store.ts'
 
-/** Milliseconds of one block's axis: a little more than a block takes, so that its seal is on it. */
+/**
+ * Length of one block's axis in milliseconds, a little more than a block takes, so that the seal
+ * fits.
+ */
 export const axisMs = (blockMs: number): number => 1.12 * blockMs
 
 const PER_BLOCK = 5
 
-/** Milliseconds from one flashblock to the next, in the middle of those that are shown. */
+/** Median milliseconds between two visible flashblocks. */
 export function stepOf(rows: readonly Row[], blockMs: number): number {
   const steps: number[] = []
-  for (const { cells } of rows)
-    for (const [at, { at: arrived }] of cells.entries()) {
-      const before = cells[at - 1]?.at
+  for (const { tiles } of rows)
+    for (const [at, { at: arrived }] of tiles.entries()) {
+      const before = tiles[at - 1]?.at
       if (arrived !== undefined && before !== undefined && arrived > before)
         steps.push(arrived - before)
     }
@@ -20,52 +23,55 @@ export function stepOf(rows: readonly Row[], blockMs: number): number {
   return Math.min(blockMs, Math.max(middle, blockMs / 50))
 }
 
-export type Placed = {
-  readonly cell: Cell
+export type TileBox = {
+  readonly tile: Tile
   /** Shares of the axis. */
   readonly left: number
   readonly width: number
-  /** From the frame until it was readable. */
+  /** Share of the axis from the frame's arrival to its publish. */
   readonly busy: number
-  /** Gas, as a share of what a flashblock's part of the block may have. */
+  /** Gas, as a share of a flashblock's part of the block. */
   readonly load: number
 }
 
-/** @param step milliseconds between flashblocks */
-export function placed(
-  { cells, begunAt, gasLimit }: Row,
+/**
+ * Computes the boxes of a row.
+ * @param scale `step` is the milliseconds between flashblocks
+ */
+export function boxesOf(
+  { tiles, startedAt, gasLimit }: Row,
   { blockMs, step }: { readonly blockMs: number; readonly step: number },
-): readonly Placed[] {
+): readonly TileBox[] {
   const length = axisMs(blockMs)
   const share = gasLimit * Math.min(1, step / blockMs)
-  const starts = cells.map(({ at, index }) =>
-    at === undefined || begunAt === undefined ? index * step : at - begunAt,
+  const starts = tiles.map(({ at, index }) =>
+    at === undefined || startedAt === undefined ? index * step : at - startedAt,
   )
-  return cells.map((cell, at) => {
+  return tiles.map((tile, at) => {
     const start = Math.max(0, starts[at]!)
     const next = starts.find((one, other) => other > at && one > start) ?? start + step
-    const left = Math.min(start / length, 1 - LEAST)
+    const left = Math.min(start / length, 1 - MIN)
     return {
-      cell,
+      tile,
       left,
-      width: Math.max(LEAST, Math.min((Math.min(next - start, step) - GAP_MS) / length, 1 - left)),
-      busy: Math.min(1, (cell.publishMs ?? 0) / step),
-      load: share === 0 ? 0 : Math.min(1, cell.gas / share),
+      width: Math.max(MIN, Math.min((Math.min(next - start, step) - GAP_MS) / length, 1 - left)),
+      busy: Math.min(1, (tile.publishMs ?? 0) / step),
+      load: share === 0 ? 0 : Math.min(1, tile.gas / share),
     }
   })
 }
-/** The least share of the axis that can be seen, and what lies between two cells. */
-const LEAST = 0.012
+/** Minimum visible share of the axis, and the gap between two tiles. */
+const MIN = 0.012
 const GAP_MS = 8
 
-/** Where a moment stands on the axis of a row; undefined: not on it. */
+/** Returns a moment's share of the axis of a row; undefined when it lies outside. */
 export function shareAt(row: Row, at: number, blockMs: number): number | undefined {
-  if (row.begunAt === undefined) return undefined
-  const share = (at - row.begunAt) / axisMs(blockMs)
+  if (row.startedAt === undefined) return undefined
+  const share = (at - row.startedAt) / axisMs(blockMs)
   return share >= -0.02 && share <= 1.05 ? Math.min(1, Math.max(0, share)) : undefined
 }
 
-/** Milliseconds of the lines on the axis. */
+/** Returns the milliseconds of the axis lines. */
 export function ticks(blockMs: number): readonly number[] {
   const every = blockMs <= 1_000 ? 200 : blockMs <= 2_000 ? 500 : blockMs / 4
   return Array.from({ length: Math.floor(blockMs / every) + 1 }, (_, at) => at * every)

@@ -1,11 +1,11 @@
 /** The newest blocks as rows of flashblocks on a time axis. */
-import { axisMs, type Placed, placed, shareAt, stepOf, ticks } from './axis.ts'
+import { axisMs, boxesOf, shareAt, stepOf, type TileBox, ticks } from './axis.ts'
 import { count, gas, ms, short, words } from './format.ts'
-import { type Cell, type Fate, fateOf, type Row } from './store.ts'
+import { type Row, type Tile, type TileState, tileStateOf } from './store.ts'
 import { html, type View } from './view.ts'
 
-/** Which flashblock is looked at. */
-export type Place = {
+/** The selected flashblock. */
+export type FlashblockId = {
   readonly number: number
   readonly index: number
   readonly payloadId?: string | undefined
@@ -13,24 +13,24 @@ export type Place = {
 export type BlocksProps = {
   readonly rows: readonly Row[]
   readonly blockMs: number
-  /** Blocks up to here are sealed, also those whose seal nobody has seen. */
+  /** Height up to which all blocks are sealed, also those whose seal the page has not received. */
   readonly canonical: number
-  readonly selected: Place | undefined
-  readonly onSelect: (place: Place) => void
-  readonly isHeld: boolean
-  readonly onHold: () => void
+  readonly selected: FlashblockId | undefined
+  readonly onSelect: (flashblockId: FlashblockId) => void
+  readonly isFrozen: boolean
+  readonly onFreeze: () => void
 }
 
 export function blocks(props: BlocksProps): View {
-  const { rows, blockMs, isHeld, onHold } = props
+  const { rows, blockMs, isFrozen, onFreeze } = props
   const scale = { blockMs, step: stepOf(rows, blockMs) }
   return html`
     <section class="panel blocks" aria-labelledby="blocks-title">
       <header>
         <h2 id="blocks-title">Blocks</h2>
         ${legend()}
-        <button type="button" class="quiet" aria-pressed=${isHeld} onClick=${onHold}>
-          ${isHeld ? 'Go on' : 'Hold still'}
+        <button type="button" class="quiet" aria-pressed=${isFrozen} onClick=${onFreeze}>
+          ${isFrozen ? 'Unfreeze' : 'Freeze'}
         </button>
       </header>
       <div class="axis" aria-hidden="true">
@@ -41,7 +41,7 @@ export function blocks(props: BlocksProps): View {
           )}
         </span>
       </div>
-      ${rows.length === 0 ? html`<p class="none">No flashblock has come yet.</p>` : null}
+      ${rows.length === 0 ? html`<p class="none">No flashblock has arrived yet.</p>` : null}
       <ol class="rows" onKeyDown=${move}>
         ${rows.map((row, at) => blockRow(row, { ...props, scale, isFirst: at === 0 }))}
       </ol>
@@ -54,10 +54,10 @@ const left = (share: number): string => `${(100 * share).toFixed(3)}%`
 const legend = (): View => html`
   <ul class="legend" aria-label="Legend">
     <li><i class="key shown"></i>flashblock</li>
-    <li><i class="key busy"></i>until readable</li>
+    <li><i class="key busy"></i>time until readable</li>
     <li><i class="key late"></i>missing, came with its block</li>
     <li><i class="key replaced"></i>replaced</li>
-    <li><i class="key held"></i>held or out of order</li>
+    <li><i class="key held"></i>event of the feed</li>
     <li><i class="key sealed"></i>sealed</li>
   </ul>
 `
@@ -69,13 +69,13 @@ type RowProps = BlocksProps & {
 
 function blockRow(row: Row, props: RowProps): View {
   const { blockMs } = props
-  const { number, sealed, marks, gasUsed, gasLimit } = row
+  const { number, sealed, markers, gasUsed, gasLimit } = row
   const share = gasLimit === 0 ? 0 : gasUsed / gasLimit
   const isSealed = sealed !== undefined || number <= props.canonical
   const sealedAt = sealed && shareAt(row, sealed.at, blockMs)
   const transactions =
     sealed?.transactions ??
-    row.cells.reduce((all, cell) => all + (cell.isReplaced ? 0 : cell.transactions), 0)
+    row.tiles.reduce((all, tile) => all + (tile.isReplaced ? 0 : tile.transactions), 0)
   return html`
     <li class=${`row ${isSealed ? 'done' : 'open'}`} key=${number} data-number=${number}>
       <span class="number">${count(number)}</span>
@@ -83,10 +83,10 @@ function blockRow(row: Row, props: RowProps): View {
         ${ticks(blockMs).map(
           (at) => html`<i class="tick" style=${{ left: left(at / axisMs(blockMs)) }}></i>`,
         )}
-        ${placed(row, props.scale).map((one, at) =>
-          cellButton(one, { ...props, row, number, isEntry: props.isFirst && at === 0 }),
+        ${boxesOf(row, props.scale).map((one, at) =>
+          tileButton(one, { ...props, row, number, isEntry: props.isFirst && at === 0 }),
         )}
-        ${marks.map(({ what, at, by }) => {
+        ${markers.map(({ what, at, by }) => {
           const where = shareAt(row, at, blockMs)
           const title = `${words(what)}${by > 1 ? ` × ${by}` : ''}`
           return where === undefined
@@ -96,7 +96,7 @@ function blockRow(row: Row, props: RowProps): View {
         ${
           sealedAt === undefined
             ? null
-            : html`<i class="seal" title=${`sealed after ${ms(sealed!.at - row.begunAt!)}`} style=${{ left: left(sealedAt) }}></i>`
+            : html`<i class="seal" title=${`sealed after ${ms(sealed!.at - row.startedAt!)}`} style=${{ left: left(sealedAt) }}></i>`
         }
       </span>
       <span class="sums">
@@ -107,26 +107,26 @@ function blockRow(row: Row, props: RowProps): View {
         <span class="state">${
           !isSealed
             ? 'pending'
-            : row.begunAt === undefined || sealed === undefined
+            : row.startedAt === undefined || sealed === undefined
               ? 'sealed'
-              : ms(sealed.at - row.begunAt)
+              : ms(sealed.at - row.startedAt)
         }</span>
       </span>
     </li>
   `
 }
 
-/** Share of the axis in which a number can be read. */
-const LEAST_TEXT = 0.025
+/** Minimum share of the axis for a readable number. */
+const MIN_TEXT = 0.025
 
-/** A tab stop is the cell that is looked at, or the newest block's first. */
-function cellButton(
-  { cell, left: from, width, busy, load }: Placed,
+/** The tab stop is the selected tile, or the first tile of the newest block. */
+function tileButton(
+  { tile, left: from, width, busy, load }: TileBox,
   props: RowProps & { readonly row: Row; readonly number: number; readonly isEntry: boolean },
 ): View {
   const { number, selected, onSelect, isEntry } = props
-  const { index, payloadId, isReplaced, transactions } = cell
-  const fate = fateOf(props.row, cell)
+  const { index, payloadId, isReplaced, transactions } = tile
+  const tileState = tileStateOf(props.row, tile)
   const isSelected =
     selected?.number === number && selected.index === index && selected.payloadId === payloadId
   const isStop = selected === undefined ? isEntry : isSelected
@@ -134,58 +134,61 @@ function cellButton(
     <button
       type="button"
       key=${`${payloadId}:${index}:${isReplaced}`}
-      class=${`cell ${fate}`}
+      class=${`cell ${tileState}`}
       data-flashblock=${`${number}:${index}`}
       tabindex=${isStop ? 0 : -1}
       aria-pressed=${isSelected}
-      aria-label=${labelOf(number, cell, fate)}
+      aria-label=${labelOf(number, tile, tileState)}
       style=${{ left: left(from), width: left(width), '--load': load.toFixed(3) }}
       onClick=${() => onSelect({ number, index, payloadId })}
     >
       <i class="until" style=${{ width: left(busy) }}></i>
-      <span>${width < LEAST_TEXT ? '' : short(transactions)}</span>
+      <span>${width < MIN_TEXT ? '' : short(transactions)}</span>
     </button>
   `
 }
 
 function labelOf(
   number: number,
-  { index, transactions, gas: used, publishMs }: Cell,
-  fate: Fate,
+  { index, transactions, gas: used, publishMs }: Tile,
+  tileState: TileState,
 ): string {
   const what =
-    fate === 'replaced'
+    tileState === 'replaced'
       ? 'replaced'
-      : fate === 'late'
+      : tileState === 'late'
         ? 'came with its block'
         : `readable after ${ms(publishMs)}`
   return `Flashblock ${index} of block ${number}: ${transactions} transactions, ${gas(used)}, ${what}`
 }
 
-/** Arrows go from cell to cell, up and down to the cell below the same moment. */
+/** Arrow keys move between tiles; up and down go to the tile at the same moment. */
 function move(event: KeyboardEvent): void {
   const { target, currentTarget, key } = event
   if (!(target instanceof HTMLElement) || !(currentTarget instanceof HTMLElement)) return
   const row = target.closest('.row')
-  const cells = [...(row?.querySelectorAll<HTMLElement>('.cell') ?? [])]
-  const at = cells.indexOf(target)
+  const tiles = [...(row?.querySelectorAll<HTMLElement>('.cell') ?? [])]
+  const at = tiles.indexOf(target)
   const to =
     key === 'ArrowRight'
-      ? cells[at + 1]
+      ? tiles[at + 1]
       : key === 'ArrowLeft'
-        ? cells[at - 1]
+        ? tiles[at - 1]
         : key === 'ArrowDown'
-          ? nearest(row?.nextElementSibling, target)
+          ? closestTile(row?.nextElementSibling, target)
           : key === 'ArrowUp'
-            ? nearest(row?.previousElementSibling, target)
+            ? closestTile(row?.previousElementSibling, target)
             : undefined
   if (to === undefined) return
   event.preventDefault()
   to.focus()
 }
 
-function nearest(row: Element | null | undefined, target: HTMLElement): HTMLElement | undefined {
-  const cells = [...(row?.querySelectorAll<HTMLElement>('.cell') ?? [])]
+function closestTile(
+  row: Element | null | undefined,
+  target: HTMLElement,
+): HTMLElement | undefined {
+  const tiles = [...(row?.querySelectorAll<HTMLElement>('.cell') ?? [])]
   const distance = ({ offsetLeft }: HTMLElement) => Math.abs(offsetLeft - target.offsetLeft)
-  return cells.sort((a, b) => distance(a) - distance(b))[0]
+  return tiles.sort((a, b) => distance(a) - distance(b))[0]
 }

@@ -1,4 +1,4 @@
-/** The calls of a transaction as `callTracer` tells them. */
+/** The call tree of a transaction, from `callTracer`. */
 import { decodeCalldata } from './calldata.ts'
 import { amount, ends, short } from './format.ts'
 import { html, type View } from './view.ts'
@@ -17,16 +17,16 @@ export type TracedCall = {
   readonly calls?: readonly TracedCall[]
 }
 
-/** Calls that are drawn, and how deep they stand: a trace may have as many as fit into its gas. */
-const MOST_CALLS = 400
-const MOST_DEPTH = 24
-const SHOWN_OUTPUT = 66
+/** Maximum number and depth of the calls on the page; gas alone would allow far more. */
+const MAX_CALLS = 400
+const MAX_DEPTH = 24
+const DISPLAYED_OUTPUT = 66
 
 export function callTree(root: TracedCall): View {
-  const left = { calls: MOST_CALLS }
+  const left = { calls: MAX_CALLS }
   return html`
     <ul class="calls">${branch(root, 0, left)}</ul>
-    ${left.calls <= 0 ? html`<p class="note">More calls than the ${MOST_CALLS} that are shown.</p>` : null}
+    ${left.calls <= 0 ? html`<p class="note">The page displays only the first ${MAX_CALLS} calls.</p>` : null}
   `
 }
 
@@ -47,8 +47,8 @@ function branch(call: TracedCall, depth: number, left: { calls: number }): View 
       ${
         !hasMore
           ? null
-          : depth >= MOST_DEPTH
-            ? html`<p class="note">deeper calls are not shown</p>`
+          : depth >= MAX_DEPTH
+            ? html`<p class="note">the page does not display deeper calls</p>`
             : html`<ul>${calls.map((one) => branch(one, depth + 1, left))}</ul>`
       }
     </li>
@@ -80,7 +80,7 @@ const valueText = ({ value }: TracedCall): View =>
 
 function outputOf({ output, type }: TracedCall): View {
   if (output === undefined || output === '0x' || type.startsWith('CREATE')) return null
-  const isShort = output.length <= SHOWN_OUTPUT
+  const isShort = output.length <= DISPLAYED_OUTPUT
   return html`<span class="output">→ <span class="hex" title=${isShort ? output : ''}>${isShort ? ends(output) : bytesOf(output)}</span></span>`
 }
 

@@ -1,6 +1,6 @@
-/** Calldata in words, where its function is one that everybody knows. What does not decode is shown as it is. */
+/** Decodes calldata of well-known functions; other calldata stays as it is. */
 
-/** Arguments of one word each. */
+/** Signatures whose arguments take one word each. */
 const FUNCTIONS: Readonly<Record<string, string>> = {
   '0xa9059cbb': 'transfer(address to, uint256 value)',
   '0x23b872dd': 'transferFrom(address from, address to, uint256 value)',
@@ -42,7 +42,7 @@ export type Decoded = {
   readonly args: readonly { readonly name: string; readonly value: string }[]
 }
 
-/** undefined: nobody knows, or it is too short for what it should be. */
+/** Decodes calldata; undefined for an unknown function or too short data. */
 export function decodeCalldata(input: string): Decoded | undefined {
   const signature = FUNCTIONS[input.slice(0, 10).toLowerCase()]
   const parts = /^(\w+)\((.*)\)$/.exec(signature ?? '')

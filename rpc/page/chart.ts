@@ -1,14 +1,14 @@
-/** Lines over time: the only module that knows uPlot. */
+/** Line charts; only this module uses uPlot. */
 import uPlot from 'uplot'
 import { html, useEffect, useRef, type View } from './view.ts'
 
 export type Line = {
   readonly name: string
   readonly values: readonly number[]
-  /** Name of a colour of the style sheet. */
+  /** Name of a colour in the style sheet. */
   readonly color: string
   readonly isFilled?: boolean
-  /** Of the scale on the right. */
+  /** The line uses the scale on the right. */
   readonly isRight?: boolean
 }
 type Props = {
@@ -20,7 +20,7 @@ type Props = {
   readonly rightUnit?: string
 }
 
-/** In lines of text, as everything. */
+/** Height in lines of text, like all sizes of the page. */
 const HEIGHT = 9
 
 export function Chart({ title, at, lines, unit, rightUnit }: Props): View {
@@ -62,7 +62,7 @@ export function Chart({ title, at, lines, unit, rightUnit }: Props): View {
   `
 }
 
-/** A canvas knows no variables: what an element of that colour would have. */
+/** A canvas cannot read CSS variables, so a probe element resolves the colours. */
 function colorsOf(element: HTMLElement): (name: string) => string {
   const probe = document.createElement('i')
   element.append(probe)
@@ -129,10 +129,10 @@ function optionsOf(
   }
 }
 
-/** `rgb(…)`, or `color(…)` of a mixture. */
+/** The colour is `rgb(…)`, or `color(…)` for a mixture. */
 const faded = (color: string): string => color.replace(')', ' / 14%)').replaceAll(',', ' ')
 
-const fromZero: uPlot.Range.Function = (_plot, _least, most) => [0, Math.max(1, 1.15 * (most ?? 1))]
+const fromZero: uPlot.Range.Function = (_plot, _min, max) => [0, Math.max(1, 1.15 * (max ?? 1))]
 
 const timesOf = (_plot: uPlot, values: number[]): string[] =>
   values.map((value) =>

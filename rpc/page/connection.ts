@@ -1,16 +1,18 @@
-/** The page's two WebSockets: what the node tells, and JSON-RPC. Both come back by themselves. */
+/**
+ * The page's two WebSockets, for events of the node and for JSON-RPC. Both reconnect automatically.
+ */
 import type { LiveMessage } from './messages.ts'
 
 export type Link = 'connecting' | 'open' | 'lost' | 'full'
 
 const FIRST_RETRY_MS = 250
-const MOST_RETRY_MS = 3_000
-/** A page that nobody has seen for so long is told nothing. */
+const MAX_RETRY_MS = 3_000
+/** A page that is hidden for this long gets no messages. */
 const HIDDEN_MS = 30_000
 const CALL_MS = 15_000
-/** Questions that wait. */
-const MOST_WAITING = 64
-/** Try again later: of a WebSocket that is one too many. */
+/** Maximum number of waiting requests. */
+const MAX_WAITING = 64
+/** WebSocket close code "try again later", for a viewer beyond the limit. */
 const TRY_LATER = 1_013
 
 const socketUrl = (path: string): string =>
@@ -38,8 +40,8 @@ export function openLive(on: {
       if (socket !== opened) return
       socket = undefined
       on.link(code === TRY_LATER ? 'full' : 'lost')
-      timer = setTimeout(connect, code === TRY_LATER ? 10 * MOST_RETRY_MS : retryMs)
-      retryMs = Math.min(2 * retryMs, MOST_RETRY_MS)
+      timer = setTimeout(connect, code === TRY_LATER ? 10 * MAX_RETRY_MS : retryMs)
+      retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)
     }
   }
   function leave(): void {
@@ -70,7 +72,10 @@ export class CallError extends Error {
   }
 }
 
-/** @throws {CallError} what the node says, or that it says nothing */
+/**
+ * Sends a JSON-RPC request.
+ * @throws {CallError} the node's error, or a timeout
+ */
 export type Call = <T>(method: string, params?: readonly unknown[]) => Promise<T>
 
 type Waiting = {
@@ -80,7 +85,7 @@ type Waiting = {
 }
 const SILENT = 0
 
-/** JSON-RPC of the flashblocks endpoint. Connects when something is asked. */
+/** Opens JSON-RPC on the flashblocks endpoint; it connects on the first request. */
 export function openCalls(): Call {
   const waiting = new Map<number, Waiting>()
   let opening: Promise<WebSocket> | undefined
@@ -88,7 +93,7 @@ export function openCalls(): Call {
 
   function connect(): Promise<WebSocket> {
     const socket = new WebSocket(socketUrl('flashblocks'))
-    socket.onmessage = ({ data }) => answered(JSON.parse(String(data)))
+    socket.onmessage = ({ data }) => onResponse(JSON.parse(String(data)))
     return new Promise((resolve, reject) => {
       socket.onopen = () => resolve(socket)
       socket.onclose = () => {
@@ -105,24 +110,28 @@ export function openCalls(): Call {
     waiting.delete(id)
     return one
   }
-  function answered(answer: {
+  function onResponse(response: {
     readonly id: number
     readonly result?: unknown
     readonly error?: { readonly code: number; readonly message: string }
   }): void {
-    const one = settle(answer.id)
-    if (answer.error === undefined) one?.resolve(answer.result)
-    else one?.reject(new CallError(answer.error.code, answer.error.message))
+    const one = settle(response.id)
+    if (response.error === undefined) one?.resolve(response.result)
+    else one?.reject(new CallError(response.error.code, response.error.message))
   }
 
   return async <T>(method: string, params: readonly unknown[] = []): Promise<T> => {
-    if (waiting.size >= MOST_WAITING) throw new CallError(SILENT, 'too many questions wait')
+    if (waiting.size >= MAX_WAITING)
+      throw new CallError(SILENT, 'too many requests of this page wait')
     opening ??= connect()
     const socket = await opening
     const id = next++
     return new Promise<T>((resolve, reject) => {
       const timer = setTimeout(
-        () => settle(id)?.reject(new CallError(SILENT, `no answer to ${method}`)),
+        () =>
+          settle(id)?.reject(
+            new CallError(SILENT, `no response to ${method} within ${CALL_MS / 1_000} s`),
+          ),
         CALL_MS,
       )
       waiting.set(id, { resolve: (value) => resolve(value as T), reject, timer })

@@ -1,4 +1,4 @@
-/** Of a development chain: its accounts with a faucet, and what it can be told to do. */
+/** Panel of a development chain: its accounts with a faucet, and its controls. */
 import type { Call } from './connection.ts'
 import { ends, tokens } from './format.ts'
 import { html, useEffect, useRef, useState, type View } from './view.ts'
@@ -6,7 +6,7 @@ import { html, useEffect, useRef, useState, type View } from './view.ts'
 type Account = { readonly address: string; readonly balance: bigint; readonly nonce: number }
 type Props = {
   readonly call: Call
-  /** Height of the pending block: balances are asked for again when it moves. */
+  /** Height of the pending block; a change refreshes the balances. */
   readonly pending: number
   readonly onFollow: (hash: string) => void
 }
@@ -16,7 +16,7 @@ export function Development({ call, pending, onFollow }: Props): View {
     <section class="panel development" aria-labelledby="development-title">
       <header>
         <h2 id="development-title">Development chain</h2>
-        <span class="note">its keys are public</span>
+        <span class="note">its private keys are public</span>
       </header>
       <${Controls} call=${call} />
       <${Faucet} call=${call} onFollow=${onFollow} />
@@ -35,17 +35,22 @@ type Control = {
 const CONTROLS: readonly Control[] = [
   {
     name: 'Pause',
-    what: 'seals the block in progress and stands still',
+    what: 'seals the block in progress and stops making blocks',
     method: 'dev_pause',
     params: () => [],
   },
   {
     name: 'Resume',
-    what: 'blocks come by themselves again',
+    what: 'makes blocks automatically again',
     method: 'dev_resume',
     params: () => [],
   },
-  { name: 'Step', what: 'of a paused chain: one flashblock', method: 'dev_step', params: () => [] },
+  {
+    name: 'Step',
+    what: 'makes one flashblock of a paused chain',
+    method: 'dev_step',
+    params: () => [],
+  },
   {
     name: 'Seal',
     what: 'seals the block in progress, or makes one',
@@ -54,40 +59,40 @@ const CONTROLS: readonly Control[] = [
   },
   {
     name: 'Mine',
-    what: 'makes so many blocks at once',
+    what: 'makes this many blocks at once',
     method: 'anvil_mine',
     params: (amount) => [amount],
   },
   {
     name: 'Reorg',
-    what: 'takes back so many blocks',
+    what: 'removes this many blocks and the block in progress',
     method: 'dev_reorg',
     params: (depth) => [{ depth }],
     isGrave: true,
   },
   {
     name: 'Equivocate',
-    what: 'the newest flashblock with transactions is sent again, without them',
+    what: 'sends a second version of the newest flashblock that has transactions, without them',
     method: 'dev_equivocate',
     params: () => [],
     isGrave: true,
   },
   {
     name: 'Gap',
-    what: 'the next flashblock is in no feed',
+    what: 'omits the next flashblock from every feed',
     method: 'dev_gap',
     params: () => [],
     isGrave: true,
   },
   {
     name: 'Silence',
-    what: 'the feed says nothing for so many seconds',
+    what: 'silences the feed for this many seconds',
     method: 'dev_silence',
     params: (seconds) => [{ ms: 1_000 * seconds }],
     isGrave: true,
   },
 ]
-const MOST_AMOUNT = 1_000
+const MAX_AMOUNT = 1_000
 
 function Controls({ call }: Pick<Props, 'call'>): View {
   const [amount, setAmount] = useState(1)
@@ -127,7 +132,7 @@ function Controls({ call }: Pick<Props, 'call'>): View {
         <input
           type="number"
           min="1"
-          max=${MOST_AMOUNT}
+          max=${MAX_AMOUNT}
           value=${amount}
           onInput=${(event: Event) => setAmount(bounded((event.target as HTMLInputElement).value))}
         />
@@ -138,13 +143,13 @@ function Controls({ call }: Pick<Props, 'call'>): View {
 }
 
 const bounded = (text: string): number =>
-  Math.min(MOST_AMOUNT, Math.max(1, Math.trunc(Number(text)) || 1))
+  Math.min(MAX_AMOUNT, Math.max(1, Math.trunc(Number(text)) || 1))
 
-const SHOWN = 120
+const DISPLAYED = 120
 function summary(result: unknown): string {
   const text = JSON.stringify(result) ?? 'done'
   if (text === 'true' || text === 'null') return 'done'
-  return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text
+  return text.length > DISPLAYED ? `${text.slice(0, DISPLAYED)}…` : text
 }
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
@@ -202,13 +207,13 @@ function Faucet({ call, onFollow }: Omit<Props, 'pending'>): View {
 function Accounts({ call, pending }: Pick<Props, 'call' | 'pending'>): View {
   const [accounts, setAccounts] = useState<readonly Account[]>([])
   const [isOpen, setOpen] = useState(false)
-  /** A slow answer is waited for, however many blocks come meanwhile. */
-  const isAsking = useRef(false)
+  /** At most one request runs at a time, however many blocks arrive meanwhile. */
+  const isRequesting = useRef(false)
   useEffect(() => {
-    if (!isOpen || isAsking.current) return
-    isAsking.current = true
+    if (!isOpen || isRequesting.current) return
+    isRequesting.current = true
     void readAccounts(call).then((all) => {
-      isAsking.current = false
+      isRequesting.current = false
       setAccounts(all)
     })
   }, [isOpen, pending])
@@ -235,7 +240,7 @@ function Accounts({ call, pending }: Pick<Props, 'call' | 'pending'>): View {
   `
 }
 
-/** Empty where the node does not answer. */
+/** Reads the accounts; empty when the node does not answer. */
 async function readAccounts(call: Call): Promise<readonly Account[]> {
   try {
     const addresses = await call<readonly string[]>('eth_accounts')

@@ -1,4 +1,4 @@
-/** Numbers as a person reads them. */
+/** Formats values for people. */
 
 export const count = (value: number): string => value.toLocaleString('en')
 
@@ -35,35 +35,36 @@ export function bytes(value: number): string {
 export const percent = (share: number): string =>
   `${(100 * share).toFixed(share === 0 || share === 1 ? 0 : share > 0.99 || share < 0.1 ? 2 : 1)} %`
 
-/** Of the local day, with milliseconds. */
+/** Local time of day, with milliseconds. */
 export function clock(at: number): string {
   const time = new Date(at)
   const digits = (value: number, length = 2) => String(value).padStart(length, '0')
   return `${digits(time.getHours())}:${digits(time.getMinutes())}:${digits(time.getSeconds())}.${digits(time.getMilliseconds(), 3)}`
 }
 
-/** The ends of a long hex text. */
+/** Shortens a long hex text to its two ends. */
 export const ends = (hex: string): string =>
   hex.length <= 16 ? hex : `${hex.slice(0, 8)}…${hex.slice(-6)}`
 
 const SMALL_WEI = 10n ** 9n
-/** Wei as a person would say it. */
+/** Formats less than a gwei in wei, and more in tokens. */
 export const amount = (wei: bigint): string =>
   wei > 0n && wei < SMALL_WEI ? `${wei.toLocaleString('en')} wei` : `${tokens(wei)} tokens`
 
-/** Wei as tokens. */
 export function tokens(wei: bigint): string {
-  const whole = wei / 10n ** 18n
+  const integer = wei / 10n ** 18n
   const rest = wei % 10n ** 18n
-  if (rest === 0n) return whole.toLocaleString('en')
+  if (rest === 0n) return integer.toLocaleString('en')
   const digits = rest.toString().padStart(18, '0')
-  const shown = whole > 999n ? digits.slice(0, 4) : digits
-  const trimmed = shown.replace(/0+$/, '')
-  return trimmed === '' ? whole.toLocaleString('en') : `${whole.toLocaleString('en')}.${trimmed}`
+  const leading = integer > 999n ? digits.slice(0, 4) : digits
+  const trimmed = leading.replace(/0+$/, '')
+  return trimmed === ''
+    ? integer.toLocaleString('en')
+    : `${integer.toLocaleString('en')}.${trimmed}`
 }
 
-/** A snake-cased name as words. */
+/** Converts a snake-cased name to words. */
 export const words = (name: string): string => name.replaceAll('_', ' ')
-/** A camel-cased one. */
+/** Converts a camel-cased name to words. */
 export const spaced = (name: string): string =>
   name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)

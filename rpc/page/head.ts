@@ -1,19 +1,20 @@
-/** The top of the page: whose node this is, how it is, and where its heads are. */
+/** Top of the page: the node, its status, and its heads. */
 import type { Link } from './connection.ts'
 import { count, gas, ms, rate } from './format.ts'
-import type { Figures, Hello } from './messages.ts'
+import type { Hello, PageStats } from './messages.ts'
 import type { Page, Row } from './store.ts'
 import { html, type View } from './view.ts'
 
 const MODES: Readonly<Record<Hello['mode'], string>> = {
-  dev: 'makes its own chain',
-  stored: 'answers from what is stored; no blocks come',
-  whole: 'follows; all of the state is here, roots are recomputed',
-  proven: 'follows; what it fetches is proven under the upstream’s headers',
-  trusted: 'follows; what it fetches is as right as the upstream',
+  dev: 'makes the blocks of its own development chain',
+  stored: 'serves a data directory; no new blocks arrive',
+  whole: 'follows a chain with full state, and recomputes state roots',
+  proven:
+    'follows a chain with lazy state, and verifies fetched state against the upstream’s headers',
+  trusted: 'follows a chain with lazy state, and trusts the upstream for fetched state',
 }
 
-export function top({ hello, figures }: Page, link: Link): View {
+export function top({ hello, stats }: Page, link: Link): View {
   return html`
     <header class="top">
       <h1><i class="logo" aria-hidden="true"></i>flashnode</h1>
@@ -25,21 +26,21 @@ export function top({ hello, figures }: Page, link: Link): View {
               <p class="badge" title=${MODES[hello.mode]}>${hello.mode}</p>
             `
       }
-      ${health(figures, link)}
+      ${health(stats, link)}
       ${hello === undefined ? null : html`<p class="note version">${hello.version}${hello.isInside ? ' · admin' : ''}</p>`}
     </header>
   `
 }
 
-function health(figures: Figures | undefined, link: Link): View {
+function health(stats: PageStats | undefined, link: Link): View {
   const words: Readonly<Record<Link, string>> = {
     connecting: 'connecting',
-    open: figures?.status ?? 'connecting',
+    open: stats?.status ?? 'connecting',
     lost: 'connection lost, trying again',
-    full: 'too many look at this page',
+    full: 'too many open status pages, trying again',
   }
-  const state = link === 'open' ? (figures?.status ?? 'connecting') : 'lost'
-  const reasons = link === 'open' ? (figures?.reasons ?? []) : []
+  const state = link === 'open' ? (stats?.status ?? 'connecting') : 'lost'
+  const reasons = link === 'open' ? (stats?.reasons ?? []) : []
   return html`
     <div class=${`health ${state}`} role="status">
       <i aria-hidden="true"></i><span>${words[link]}</span>
@@ -48,18 +49,18 @@ function health(figures: Figures | undefined, link: Link): View {
   `
 }
 
-export function tiles({ figures, rows, hello }: Page): View {
-  if (figures === undefined || hello === undefined) return null
-  const { heads, waiting, ageMs } = figures
+export function tiles({ stats, rows, hello }: Page): View {
+  if (stats === undefined || hello === undefined) return null
+  const { heads, waiting, ageMs } = stats
   const { perSecond, gasPerSecond } = lately(rows)
   const head = (name: string) => (heads[name] === undefined ? '–' : count(heads[name]))
-  const behind = (name: string) =>
+  const lagOf = (name: string) =>
     heads[name] === undefined ? '' : `${count((heads['pending'] ?? 0) - heads[name])} behind`
   return html`
     <section class="tiles" aria-label="Head">
       ${tile('Pending', html`${head('pending')}<small>:${heads['index'] ?? 0}</small>`, `${ms(ageMs)} ago`)}
-      ${tile('Latest', head('latest'), behind('latest'))}
-      ${tile('Canonical', head('canonical'), behind('canonical'))}
+      ${tile('Latest', head('latest'), lagOf('latest'))}
+      ${tile('Canonical', head('canonical'), lagOf('canonical'))}
       ${tile('Final', head('finalized'), `safe ${head('safe')}`)}
       ${tile('Load', html`${rate(perSecond)}<small> tx/s</small>`, `${gas(gasPerSecond)}/s`)}
       ${tile('Txpool', count(waiting['pending'] ?? 0), `${count(waiting['queued'] ?? 0)} queued`)}
@@ -75,20 +76,20 @@ const tile = (name: string, value: View, more: string): View => html`
   </div>
 `
 
-/** Of the blocks in sight whose time is known. */
+/** Rates over the visible blocks with known times. */
 function lately(rows: readonly Row[]): {
   readonly perSecond: number
   readonly gasPerSecond: number
 } {
-  const known = rows.filter((row) => row.begunAt !== undefined).slice(1)
+  const known = rows.filter((row) => row.startedAt !== undefined).slice(1)
   const [newest, oldest] = [known[0], known.at(-1)]
   if (newest === undefined || oldest === undefined || newest === oldest)
     return { perSecond: 0, gasPerSecond: 0 }
   const counted = known.slice(0, -1)
-  const seconds = Math.max(0.001, (newest.begunAt! - oldest.begunAt!) / 1_000)
+  const seconds = Math.max(0.001, (newest.startedAt! - oldest.startedAt!) / 1_000)
   const transactions = counted.reduce(
-    (all, { cells }) =>
-      all + cells.reduce((sum, { isReplaced, transactions: of }) => sum + (isReplaced ? 0 : of), 0),
+    (all, { tiles }) =>
+      all + tiles.reduce((sum, { isReplaced, transactions: of }) => sum + (isReplaced ? 0 : of), 0),
     0,
   )
   const used = counted.reduce((all, { gasUsed }) => all + gasUsed, 0)

@@ -1,7 +1,10 @@
-/** Sums over histograms that only grow: what came between two of them, quantiles, bars. */
+/** Computations on cumulative histograms: differences, quantiles, bars. */
 import type { Histogram } from './messages.ts'
 
-/** What was counted after `before`; all of it where there is no before, or the node has begun anew. */
+/**
+ * Returns the values counted after `before`, or all values when there is no `before` or the node
+ * has restarted.
+ */
 export function since(now: Histogram, before: Histogram | undefined): Histogram {
   if (before === undefined || before.count > now.count) return now
   const earlier = new Map(before.bounds.map((bound, at) => [bound, before.counts[at] ?? 0]))
@@ -13,7 +16,10 @@ export function since(now: Histogram, before: Histogram | undefined): Histogram 
   }
 }
 
-/** Milliseconds that a share does not exceed, between the bounds of its bar; undefined: nothing was counted; infinite: above the last bound. */
+/**
+ * Returns a quantile in milliseconds, interpolated within its bucket. It is undefined without
+ * values, and infinite above the last bound.
+ */
 export function quantile({ bounds, counts, count }: Histogram, share: number): number | undefined {
   if (count === 0) return undefined
   const wanted = count * share
@@ -25,12 +31,12 @@ export function quantile({ bounds, counts, count }: Histogram, share: number): n
   return 1_000 * (from + (inBar === 0 ? 0 : ((to - from) * (wanted - below)) / inBar))
 }
 
-/** Milliseconds. */
+/** Returns the mean in milliseconds. */
 export const mean = ({ sum, count }: Histogram): number | undefined =>
   count === 0 ? undefined : (1_000 * sum) / count
 
 export type Bar = { readonly from: number; readonly to: number | undefined; readonly count: number }
-/** In milliseconds; the last one has no upper bound. */
+/** Returns the bars, in milliseconds; the last one has no upper bound. */
 export function bars({ bounds, counts, count }: Histogram): readonly Bar[] {
   const found = bounds.map((bound, at) => ({
     from: at === 0 ? 0 : 1_000 * bounds[at - 1]!,

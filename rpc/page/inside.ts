@@ -1,21 +1,21 @@
-/** What only the admin port shows: requests, lanes, memory, what was refused, and whom this node follows. */
+/** Panels of the admin port: requests, queue classes, memory, refusals, upstreams and feeds. */
 import { bytes, count, ms, rate, spaced, words } from './format.ts'
 import { mean, quantile, since } from './histogram.ts'
-import type { Counts, Figures, Histogram, Inside } from './messages.ts'
+import type { Counts, Histogram, Inside, PageStats } from './messages.ts'
 import { html, type View } from './view.ts'
 
 type Props = {
-  readonly figures: Figures
-  /** Of the beginning of the time that rates are for; undefined: since the start of the node. */
-  readonly before: Figures | undefined
+  readonly stats: PageStats
+  /** Stats from the start of the period for rates; undefined means the node's start. */
+  readonly before: PageStats | undefined
 }
-/** Of now and then. */
+/** Current stats, and those from the start of the period. */
 type Both = { readonly now: Inside; readonly earlier: Inside | undefined; readonly seconds: number }
 
-function bothOf({ figures, before }: Props): Both | undefined {
-  const { inside } = figures
+function bothOf({ stats, before }: Props): Both | undefined {
+  const { inside } = stats
   if (inside === undefined) return undefined
-  const seconds = before === undefined ? 0 : (figures.at - before.at) / 1_000
+  const seconds = before === undefined ? 0 : (stats.at - before.at) / 1_000
   return { now: inside, earlier: before?.inside, seconds }
 }
 
@@ -23,14 +23,13 @@ export function inside(props: Props): View {
   const both = bothOf(props)
   if (both === undefined) return null
   return html`
-    ${requests(both)} ${lanes(both)} ${memory(both)} ${refusals(both)} ${sources(both)}
+    ${requests(both)} ${queueClasses(both)} ${memory(both)} ${refusals(both)} ${sources(both)}
   `
 }
 
 const per = (amount: number, seconds: number): string =>
   seconds > 0 ? rate(amount / seconds) : '–'
 
-/** Rows of a table with one heading in each. */
 function table(
   headings: readonly string[],
   rows: readonly (readonly (string | number)[])[],
@@ -46,7 +45,7 @@ function table(
             ([first, ...others]) => html`
               <tr key=${first}>
                 <th scope="row">${first}</th>
-                ${others.map((cell) => html`<td>${cell}</td>`)}
+                ${others.map((other) => html`<td>${other}</td>`)}
               </tr>
             `,
           )}
@@ -64,7 +63,7 @@ function requests({ now, earlier, seconds }: Both): View {
       return { method, recent, histogram, failed }
     })
     .sort((a, b) => b.recent.count - a.recent.count || b.histogram.count - a.histogram.count)
-    .slice(0, MOST_METHODS)
+    .slice(0, MAX_METHODS)
     .map(({ method, recent, histogram, failed }) => [
       method,
       per(recent.count, seconds),
@@ -76,7 +75,7 @@ function requests({ now, earlier, seconds }: Both): View {
   return html`
     <section class="panel requests" aria-labelledby="requests-title">
       <header><h2 id="requests-title">Requests</h2></header>
-      ${table(['Method', 'per s', 'p50', 'p99', 'errors', 'all'], rows, 'No request yet.')}
+      ${table(['Method', 'per s', 'p50', 'p99', 'errors', 'total'], rows, 'No request yet.')}
       ${
         codes.length === 0
           ? null
@@ -85,7 +84,7 @@ function requests({ now, earlier, seconds }: Both): View {
     </section>
   `
 }
-const MOST_METHODS = 14
+const MAX_METHODS = 14
 
 function times(histogram: Histogram): readonly [string, string] {
   const text = (share: number) => {
@@ -95,22 +94,22 @@ function times(histogram: Histogram): readonly [string, string] {
   return [text(0.5), text(0.99)]
 }
 
-function lanes({ now, earlier, seconds }: Both): View {
+function queueClasses({ now, earlier, seconds }: Both): View {
   const { threads } = now
-  const rows = Object.entries(now.queued).map(([lane, waiting]) => {
-    const ran = since(now.ranFor[lane] ?? NONE, earlier?.ranFor[lane])
-    const queued = since(now.queuedFor[lane] ?? NONE, earlier?.queuedFor[lane])
+  const rows = Object.entries(now.queued).map(([queueClass, waiting]) => {
+    const ran = since(now.ranFor[queueClass] ?? NONE, earlier?.ranFor[queueClass])
+    const queued = since(now.queuedFor[queueClass] ?? NONE, earlier?.queuedFor[queueClass])
     const [, waited] = times(queued)
-    return [lane, waiting, per(ran.count, seconds), waited, ms(mean(ran)), times(ran)[1]]
+    return [queueClass, waiting, per(ran.count, seconds), waited, ms(mean(ran)), times(ran)[1]]
   })
   return html`
     <section class="panel lanes" aria-labelledby="lanes-title">
       <header>
-        <h2 id="lanes-title">Lanes</h2>
+        <h2 id="lanes-title">Queue classes</h2>
         <span class="note">${threads['busy'] ?? 0} of ${threads['all'] ?? 0} workers busy</span>
       </header>
-      ${table(['Lane', 'wait now', 'run per s', 'wait p99', 'run mean', 'run p99'], rows, '')}
-      <p class="note">${count(threads['terminated'] ?? 0)} workers were ended, ${count(threads['replaced'] ?? 0)} replaced, since the start.</p>
+      ${table(['Class', 'wait now', 'run per s', 'wait p99', 'run mean', 'run p99'], rows, '')}
+      <p class="note">Since the start, ${count(threads['terminated'] ?? 0)} workers were terminated and ${count(threads['replaced'] ?? 0)} were replaced.</p>
     </section>
   `
 }
@@ -134,7 +133,7 @@ function memory({ now, earlier, seconds }: Both): View {
   `
 }
 
-/** Counters that say that a bound was met, of the many that the front has. */
+/** The front's counters that show a reached limit. */
 const BOUNDS: readonly (readonly [from: 'front' | 'holds' | 'feed', name: string])[] = [
   ['front', 'socketsRefused'],
   ['front', 'socketsEvicted'],
@@ -150,8 +149,11 @@ const BOUNDS: readonly (readonly [from: 'front' | 'holds' | 'feed', name: string
   ['holds', 'placeExpired'],
 ]
 
-/** Errors that say that a bound was met. */
-const REFUSALS = { limited: 'a cap, a range or a full queue', timeout: 'calls out of time' }
+/** Errors that show a reached limit. */
+const REFUSALS = {
+  limited: 'calls over a limit or for a full queue',
+  timeout: 'calls that timed out',
+}
 
 function refusals({ now, earlier }: Both): View {
   const bounds = BOUNDS.flatMap(([from, name]): Counted[] => {
@@ -160,11 +162,7 @@ function refusals({ now, earlier }: Both): View {
     const label = from === 'front' ? spaced(name) : `${from}: ${spaced(name)}`
     return [[label, value, earlier?.[from][name]]]
   })
-  const limited: Counted = [
-    'points over the request limit',
-    now.refusedPoints,
-    earlier?.refusedPoints,
-  ]
+  const limited: Counted = ['points over the rate limit', now.refusedPoints, earlier?.refusedPoints]
   const refused = Object.entries(now.boundCodes).map(([name, code]): Counted => {
     const label = `${REFUSALS[name as keyof typeof REFUSALS]} (${code})`
     return [label, now.codes[code] ?? 0, earlier && (earlier.codes[code] ?? 0)]
@@ -174,18 +172,18 @@ function refusals({ now, earlier }: Both): View {
     <section class="panel limits" aria-labelledby="limits-title">
       <header>
         <h2 id="limits-title">Limits hit</h2>
-        <span class="note">of ${known.length} that are counted</span>
+        <span class="note">of ${known.length} counted limits</span>
       </header>
       ${counted('Limit', known, 'None since the start.')}
-      <h3>What should not happen</h3>
-      ${counted('What', named(now.mishaps, earlier?.mishaps), 'Nothing since the start.')}
+      <h3>Incidents</h3>
+      ${counted('Incident', named(now.mishaps, earlier?.mishaps), 'Nothing since the start.')}
     </section>
     <section class="panel events" aria-labelledby="events-title">
       <header><h2 id="events-title">Feed and chain</h2></header>
       ${counted('Event', named(now.events, earlier?.events), 'Nothing yet.')}
     </section>
     <section class="panel open" aria-labelledby="open-title">
-      <header><h2 id="open-title">Open now</h2></header>
+      <header><h2 id="open-title">Connections and caches</h2></header>
       ${table(
         ['What', 'number'],
         Object.entries(now.front)
@@ -201,7 +199,7 @@ const NOW: ReadonlySet<string> = new Set([
   ...['unsent', 'unsentBytes', 'cacheHits', 'cacheMisses'],
 ])
 
-/** What is counted, since the start of the node and up to the time before. */
+/** A counter: its name, current value, and value at the start of the period. */
 type Counted = readonly [name: string, value: number, earlier: number | undefined]
 
 const named = (now: Counts, earlier: Counts | undefined): readonly Counted[] =>
@@ -209,10 +207,10 @@ const named = (now: Counts, earlier: Counts | undefined): readonly Counted[] =>
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => [words(name), value, earlier && (earlier[name] ?? 0)])
 
-/** Those that have happened. */
+/** Table of the counters above zero. */
 const counted = (heading: string, all: readonly Counted[], none: string): View =>
   table(
-    [heading, 'since the start', 'lately'],
+    [heading, 'since the start', 'recently'],
     all
       .filter(([, value]) => value > 0)
       .map(([name, value, earlier]) => [
@@ -223,12 +221,12 @@ const counted = (heading: string, all: readonly Counted[], none: string): View =
     none,
   )
 
-/** Upstreams and feeds, with whatever the node says of each. */
+/** Upstreams and feeds, with everything that the node reports of each. */
 function sources({ now: { upstreams, feeds } }: Both): View {
   if (upstreams.length === 0 && feeds.length === 0) return null
   return html`
     <section class="panel sources" aria-labelledby="sources-title">
-      <header><h2 id="sources-title">Whom it follows</h2></header>
+      <header><h2 id="sources-title">Upstreams and feeds</h2></header>
       ${upstreams.length === 0 ? null : html`<h3>Upstreams</h3>${described(upstreams)}`}
       ${feeds.length === 0 ? null : html`<h3>Feeds</h3>${described(feeds)}`}
     </section>

@@ -1,27 +1,31 @@
-/** The status page: hears the node, and draws what it knows, at most so often. */
-import { type BlocksProps, blocks, type Place } from './blocks.ts'
+/** The status page: receives the node's messages and draws its state at a limited rate. */
+import { type BlocksProps, blocks, type FlashblockId } from './blocks.ts'
 import { Chart } from './chart.ts'
 import { type Call, type Link, openCalls, openLive } from './connection.ts'
 import { Development } from './development.ts'
 import { Flashblock } from './flashblock.ts'
 import { tiles, top } from './head.ts'
 import { inside } from './inside.ts'
-import { applyAll, EMPTY, figuresAgo, oldestFigures, type Page, type Row } from './store.ts'
+import { applyAll, EMPTY, oldestStats, type Page, type Row, statsAgo } from './store.ts'
 import { promises, type Span, timings } from './timings.ts'
 import { html, render, useEffect, useState, type View } from './view.ts'
 import { Way } from './way.ts'
 
-/** Between two drawings: faster than anybody reads. */
+/** Minimum time between two drawings; nobody reads faster. */
 const DRAW_MS = 80
-/** What rates are for. */
+/** Period of the rates. */
 const RATE_SECONDS = 10
 
-type Shown = { readonly page: Page; readonly link: Link }
-type Listener = (shown: Shown) => void
+type Displayed = { readonly page: Page; readonly link: Link }
+type Listener = (displayed: Displayed) => void
 
-/** Gives a way to hear of each drawing; drawings come in animation frames, so that a page in the background draws nothing. */
+/**
+ * Opens the page's store. Drawings run in animation frames, so that a page in the background draws
+ * nothing.
+ * @returns adds a listener of the drawings
+ */
 function openStore(): (listener: Listener) => () => void {
-  let shown: Shown = { page: EMPTY, link: 'connecting' }
+  let displayed: Displayed = { page: EMPTY, link: 'connecting' }
   let isDue = false
   let drawnAt = 0
   const listeners = new Set<Listener>()
@@ -32,21 +36,21 @@ function openStore(): (listener: Listener) => () => void {
     }
     drawnAt = now
     isDue = false
-    for (const listener of listeners) listener(shown)
+    for (const listener of listeners) listener(displayed)
   }
-  const change = (next: Partial<Shown>) => {
-    shown = { ...shown, ...next }
+  const change = (next: Partial<Displayed>) => {
+    displayed = { ...displayed, ...next }
     if (isDue) return
     isDue = true
     requestAnimationFrame(draw)
   }
   openLive({
-    messages: (messages) => change({ page: applyAll(shown.page, messages, Date.now()) }),
+    messages: (messages) => change({ page: applyAll(displayed.page, messages, Date.now()) }),
     link: (link) => change({ link }),
   })
   return (listener) => {
     listeners.add(listener)
-    listener(shown)
+    listener(displayed)
     return () => listeners.delete(listener)
   }
 }
@@ -54,22 +58,22 @@ function openStore(): (listener: Listener) => () => void {
 type AppProps = { readonly listen: ReturnType<typeof openStore>; readonly call: Call }
 
 function App({ listen, call }: AppProps): View {
-  const [{ page, link }, setShown] = useState<Shown>({ page: EMPTY, link: 'connecting' })
-  const [held, hold] = useState<readonly Row[] | undefined>(undefined)
-  const [place, setPlace] = useState<Place | undefined>(undefined)
+  const [{ page, link }, setDisplayed] = useState<Displayed>({ page: EMPTY, link: 'connecting' })
+  const [frozen, setFrozen] = useState<readonly Row[] | undefined>(undefined)
+  const [flashblockId, setFlashblockId] = useState<FlashblockId | undefined>(undefined)
   const [wanted, setWanted] = useState<{ readonly hash: string } | undefined>(undefined)
   const [span, setSpan] = useState<Span>('minute')
-  useEffect(() => listen(setShown), [])
-  const { hello, figures } = page
+  useEffect(() => listen(setDisplayed), [])
+  const { hello, stats } = page
   const onFollow = (hash: string) => setWanted({ hash })
-  const shownRows: BlocksProps = {
-    rows: held ?? page.rows,
+  const displayedRows: BlocksProps = {
+    rows: frozen ?? page.rows,
     blockMs: hello?.blockMs ?? 1_000,
-    canonical: figures?.heads['canonical'] ?? 0,
-    selected: place,
-    onSelect: setPlace,
-    isHeld: held !== undefined,
-    onHold: () => hold(held === undefined ? page.rows : undefined),
+    canonical: stats?.heads['canonical'] ?? 0,
+    selected: flashblockId,
+    onSelect: setFlashblockId,
+    isFrozen: frozen !== undefined,
+    onFreeze: () => setFrozen(frozen === undefined ? page.rows : undefined),
   }
   return html`
     ${top(page, link)}
@@ -77,18 +81,18 @@ function App({ listen, call }: AppProps): View {
       ${tiles(page)}
       <div class="columns">
         <div class="wide">
-          ${blocks(shownRows)}
-          ${place === undefined ? null : html`<${Flashblock} key=${`${place.number}:${place.index}:${place.payloadId}`} place=${place} rows=${shownRows.rows} call=${call} onFollow=${onFollow} onClose=${() => setPlace(undefined)} />`}
-          ${figures === undefined ? null : timings({ figures, before: oldestFigures(page), span, onSpan: setSpan })}
+          ${blocks(displayedRows)}
+          ${flashblockId === undefined ? null : html`<${Flashblock} key=${`${flashblockId.number}:${flashblockId.index}:${flashblockId.payloadId}`} flashblockId=${flashblockId} rows=${displayedRows.rows} call=${call} onFollow=${onFollow} onClose=${() => setFlashblockId(undefined)} />`}
+          ${stats === undefined ? null : timings({ stats, before: oldestStats(page), span, onSpan: setSpan })}
           ${load(page)}
         </div>
         <div class="narrow">
           <${Way} call=${call} wanted=${wanted} onFollow=${onFollow} />
-          ${hello?.hasControls === true ? html`<${Development} call=${call} pending=${figures?.heads['canonical'] ?? 0} onFollow=${onFollow} />` : null}
-          ${figures === undefined ? null : promises(figures)}
+          ${hello?.hasControls === true ? html`<${Development} call=${call} pending=${stats?.heads['canonical'] ?? 0} onFollow=${onFollow} />` : null}
+          ${stats === undefined ? null : promises(stats)}
         </div>
       </div>
-      ${figures?.inside === undefined ? null : insidePart(page)}
+      ${stats?.inside === undefined ? null : insidePart(page)}
     </main>
   `
 }
@@ -113,9 +117,9 @@ const load = ({ load: { at, transactions, mgas } }: Page): View =>
       `
 
 function insidePart(page: Page): View {
-  const { series, figures } = page
+  const { series, stats } = page
   return html`
-    <h2 class="part">Inside</h2>
+    <h2 class="part">Internals</h2>
     <div class="inside">
       ${
         series.at.length < 2
@@ -144,7 +148,7 @@ function insidePart(page: Page): View {
               </section>
             `
       }
-      ${inside({ figures: figures!, before: figuresAgo(page, RATE_SECONDS) ?? oldestFigures(page) })}
+      ${inside({ stats: stats!, before: statsAgo(page, RATE_SECONDS) ?? oldestStats(page) })}
     </div>
   `
 }

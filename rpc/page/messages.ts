@@ -1,39 +1,45 @@
-/** What the node tells whoever looks at its status page, over one WebSocket: lists of these, as JSON. Times are milliseconds since 1970. */
+/**
+ * Messages from the node to its status page, over one WebSocket: JSON lists of these. Times are
+ * milliseconds since 1970.
+ */
 
 export type Hello = {
   readonly type: 'hello'
   readonly version: string
-  /** Tells this run of the node from others. */
+  /** Distinguishes this run of the node from others. */
   readonly run: string
   readonly chainId: string
   readonly chainName: string
-  /** Where its blocks come from, or what its state is worth. */
+  /** Source of the node's blocks, or trust in its state. */
   readonly mode: 'dev' | 'stored' | 'whole' | 'proven' | 'trusted'
   readonly blockMs: number
-  /** The admin port: what is inside comes too. */
+  /** The page is on the admin port and also gets the node's internals. */
   readonly isInside: boolean
-  /** A development chain that can be told what to do. */
+  /** The node is a development chain with controls. */
   readonly hasControls: boolean
-  /** The node's clock. */
+  /** Time of the node's clock. */
   readonly now: number
 }
 
-export type FlashblockTold = {
+export type FlashblockAdded = {
   readonly type: 'flashblock'
   readonly number: number
   readonly index: number
-  /** undefined: no feed has brought it, it came with the canonical block. */
+  /** undefined when the flashblock came with the canonical block, and not from a feed. */
   readonly payloadId?: string | undefined
-  /** When its frame arrived, how long until it could be read, and of that its execution; undefined: not known any more. */
+  /**
+   * Arrival of the frame, time until its publish, and execution time as a part of that. Undefined
+   * when no longer known.
+   */
   readonly at?: number | undefined
   readonly publishMs?: number | undefined
   readonly executeMs?: number | undefined
   readonly transactions: number
-  /** Of the block so far. */
+  /** Gas of the block so far. */
   readonly gasUsed: number
   readonly gasLimit: number
 }
-/** It is not in the chain any more. */
+/** The flashblock is no longer in the chain. */
 export type FlashblockRemoved = {
   readonly type: 'removed'
   readonly number: number
@@ -49,7 +55,7 @@ export type BlockSealed = {
   readonly gasUsed: number
   readonly at: number
 }
-/** Something about the feeds or the chain that is out of the ordinary. */
+/** An unusual event of the feeds or the chain. */
 export type Happened = {
   readonly type: 'happened'
   readonly what: string
@@ -57,32 +63,35 @@ export type Happened = {
   readonly by: number
 }
 
-/** Counted since the start of the node. */
+/** Counts since the start of the node. */
 export type Histogram = {
-  /** Upper bounds in seconds, ascending; what is above the last one is in no bucket. */
+  /** Upper bounds in seconds, ascending; values above the last one are in no bucket. */
   readonly bounds: readonly number[]
-  /** How many are at most the bound. */
+  /** Number of values up to each bound. */
   readonly counts: readonly number[]
   readonly count: number
-  /** Seconds. */
+  /** Sum in seconds. */
   readonly sum: number
 }
 export type Counts = Readonly<Record<string, number>>
 
-/** Once a second. */
-export type Figures = {
+/** Sent once a second. */
+export type PageStats = {
   readonly type: 'figures'
   readonly at: number
   readonly heads: Counts
-  /** Since the newest publish, in milliseconds. */
+  /** Milliseconds since the newest publish. */
   readonly ageMs: number
   readonly status: 'ready' | 'degraded' | 'unready'
   readonly reasons: readonly string[]
-  /** The txpool. */
+  /** Counts of the txpool. */
   readonly waiting: Counts
   readonly publish: Histogram
   readonly execute: Histogram
-  /** From when a transaction was taken to when it was shown, and from there to its canonical block; over restarts. */
+  /**
+   * Time from acceptance of a transaction to its visibility, and from there to its canonical block;
+   * over restarts.
+   */
   readonly shown: Histogram
   readonly sealed: Histogram
   readonly promises: Counts
@@ -91,15 +100,15 @@ export type Figures = {
 }
 
 export type Inside = {
-  /** By method. */
+  /** Times by method. */
   readonly calls: Readonly<Record<string, Histogram>>
-  /** By method, with a code that is not 0. */
+  /** Errors by method. */
   readonly errors: Counts
-  /** By code. */
+  /** Errors by code. */
   readonly codes: Counts
-  /** Codes of the errors by which a bound is met. */
+  /** Codes of errors that show a reached limit. */
   readonly boundCodes: Readonly<Record<'limited' | 'timeout', number>>
-  /** By lane. */
+  /** Times by queue class. */
   readonly queuedFor: Readonly<Record<string, Histogram>>
   readonly ranFor: Readonly<Record<string, Histogram>>
   readonly queued: Counts
@@ -114,15 +123,15 @@ export type Inside = {
   readonly residentBytes: number
   readonly heaps: Counts
   readonly cpuSeconds: number
-  /** As the node has them for /readyz; names without what may be a key. */
+  /** Entries as in /readyz; names leave out anything that may be a key. */
   readonly upstreams: readonly Readonly<Record<string, unknown>>[]
   readonly feeds: readonly Readonly<Record<string, unknown>>[]
 }
 
 export type LiveMessage =
   | Hello
-  | FlashblockTold
+  | FlashblockAdded
   | FlashblockRemoved
   | BlockSealed
   | Happened
-  | Figures
+  | PageStats

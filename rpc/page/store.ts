@@ -1,34 +1,40 @@
-/** What the page knows, from what the node has told: plain data, bounded, made anew with each message. */
+/**
+ * State of the page, built from the node's messages: bounded plain data, replaced with each
+ * message.
+ */
 import type {
   BlockSealed,
-  Figures,
+  FlashblockAdded,
   FlashblockRemoved,
-  FlashblockTold,
   Happened,
   Hello,
   LiveMessage,
+  PageStats,
 } from './messages.ts'
 
-export type Cell = Omit<FlashblockTold, 'type' | 'gasUsed' | 'gasLimit'> & {
+export type Tile = Omit<FlashblockAdded, 'type' | 'gasUsed' | 'gasLimit'> & {
   readonly gas: number
   readonly isReplaced: boolean
 }
-/** `late`: it came with the canonical block, its frame did not. */
-export type Fate = 'shown' | 'late' | 'replaced'
-export const fateOf = ({ sealed }: Pick<Row, 'sealed'>, { isReplaced, at }: Cell): Fate =>
+/** `late` means that the flashblock came with the canonical block, without a frame. */
+export type TileState = 'shown' | 'late' | 'replaced'
+export const tileStateOf = (
+  { sealed }: Pick<Row, 'sealed'>,
+  { isReplaced, at }: Tile,
+): TileState =>
   isReplaced ? 'replaced' : sealed !== undefined && at === undefined ? 'late' : 'shown'
 export type Row = {
   readonly number: number
-  readonly cells: readonly Cell[]
-  /** When its first frame arrived, as far as that is known. */
-  readonly begunAt: number | undefined
+  readonly tiles: readonly Tile[]
+  /** Arrival of the first frame; undefined when unknown. */
+  readonly startedAt: number | undefined
   readonly gasUsed: number
   readonly gasLimit: number
   readonly sealed: Omit<BlockSealed, 'type'> | undefined
-  readonly marks: readonly Omit<Happened, 'type'>[]
+  readonly markers: readonly Omit<Happened, 'type'>[]
 }
 
-/** For the charts, by second. */
+/** Values for the charts, by second. */
 export type Series = {
   readonly at: readonly number[]
   readonly requests: readonly number[]
@@ -36,7 +42,7 @@ export type Series = {
   readonly residentMb: readonly number[]
   readonly cpu: readonly number[]
 }
-/** By block. */
+/** Values by block. */
 export type Load = {
   readonly at: readonly number[]
   readonly transactions: readonly number[]
@@ -47,46 +53,52 @@ export type Page = {
   readonly hello: Hello | undefined
   /** Newest first. */
   readonly rows: readonly Row[]
-  readonly figures: Figures | undefined
-  /** One of every few seconds, oldest first. */
-  readonly snapshots: readonly Figures[]
+  readonly stats: PageStats | undefined
+  /** One entry every few seconds, oldest first. */
+  readonly snapshots: readonly PageStats[]
   readonly series: Series
   readonly load: Load
-  /** The node's clock less that of the browser. */
+  /** The node's clock minus the browser's. */
   readonly clockOffset: number
 }
 
-export const MOST_ROWS = 24
-const MOST_MARKS = 12
-const MOST_POINTS = 300
-const MOST_BLOCKS = 180
+export const MAX_ROWS = 24
+const MAX_MARKERS = 12
+const MAX_POINTS = 300
+const MAX_BLOCKS = 180
 const SNAPSHOT_MS = 5_000
-const MOST_SNAPSHOTS = 13
+const MAX_SNAPSHOTS = 13
 
 const NO_SERIES: Series = { at: [], requests: [], errors: [], residentMb: [], cpu: [] }
 const NO_LOAD: Load = { at: [], transactions: [], mgas: [] }
 export const EMPTY: Page = {
   hello: undefined,
   rows: [],
-  figures: undefined,
+  stats: undefined,
   snapshots: [],
   series: NO_SERIES,
   load: NO_LOAD,
   clockOffset: 0,
 }
 
-/** @param now the browser's milliseconds since 1970 */
+/**
+ * Applies messages to the page.
+ * @param now the browser's milliseconds since 1970
+ */
 export const applyAll = (page: Page, messages: readonly LiveMessage[], now: number): Page =>
   messages.reduce((before, message) => apply(before, message, now), page)
 
 function apply(page: Page, message: LiveMessage, now: number): Page {
   switch (message.type) {
     case 'hello': {
-      // What a connection begins with is all that the node has; what another run said is of another clock.
+      /*
+       * The messages after `hello` contain the node's full state, so the rows are reset. Data of
+       * another run is dropped, because its clock differs.
+       */
       const isSame = message.run === page.hello?.run
       const clockOffset = message.now - now
-      const kept = isSame ? page : EMPTY
-      return { ...kept, rows: [], hello: message, clockOffset }
+      const retained = isSame ? page : EMPTY
+      return { ...retained, rows: [], hello: message, clockOffset }
     }
     case 'flashblock':
       return { ...page, rows: withFlashblock(page.rows, message) }
@@ -101,37 +113,43 @@ function apply(page: Page, message: LiveMessage, now: number): Page {
         load: withBlock(page.load, message),
       }
     case 'happened':
-      return { ...page, rows: withMark(page.rows, message) }
+      return { ...page, rows: withMarker(page.rows, message) }
     case 'figures':
-      return withFigures(page, message)
+      return withStats(page, message)
   }
 }
 
-function withFlashblock(rows: readonly Row[], told: FlashblockTold): readonly Row[] {
-  const { number, gasLimit, gasUsed } = told
+function withFlashblock(rows: readonly Row[], added: FlashblockAdded): readonly Row[] {
+  const { number, gasLimit, gasUsed } = added
   const known = rows.find((row) => row.number === number)
-  const { type: _type, gasUsed: _used, gasLimit: _limit, ...place } = told
+  const { type: _type, gasUsed: _used, gasLimit: _limit, ...flashblock } = added
   const row = known ?? {
-    ...{ number, gasLimit, gasUsed: 0, cells: [], marks: [] },
-    ...{ begunAt: undefined, sealed: undefined },
+    number,
+    gasLimit,
+    gasUsed: 0,
+    tiles: [],
+    markers: [],
+    startedAt: undefined,
+    sealed: undefined,
   }
-  const before = told.index === 0 ? 0 : row.gasUsed
-  const cell: Cell = {
-    ...place,
+  const before = added.index === 0 ? 0 : row.gasUsed
+  const tile: Tile = {
+    ...flashblock,
     gas: Math.max(0, gasUsed - before),
     isReplaced: false,
   }
-  // Told twice where a connection begins while it comes.
-  const others = row.cells.filter((one) => !isAt(one, told) || one.isReplaced)
+  // A flashblock may be sent twice when it arrives while the connection opens.
+  const others = row.tiles.filter((one) => !isAt(one, added) || one.isReplaced)
   const grown: Row = {
     ...row,
-    ...{ gasUsed, gasLimit },
-    begunAt: row.begunAt ?? told.at,
-    cells: [...others, cell],
+    gasUsed,
+    gasLimit,
+    startedAt: row.startedAt ?? added.at,
+    tiles: [...others, tile],
     sealed: known?.sealed,
   }
   const rest = rows.filter((one) => one !== known)
-  return [...rest, grown].sort((a, b) => b.number - a.number).slice(0, MOST_ROWS)
+  return [...rest, grown].sort((a, b) => b.number - a.number).slice(0, MAX_ROWS)
 }
 
 function withoutFlashblock(row: Row, removed: FlashblockRemoved): Row {
@@ -139,23 +157,26 @@ function withoutFlashblock(row: Row, removed: FlashblockRemoved): Row {
   return {
     ...row,
     sealed: undefined,
-    cells: row.cells.map((cell) => (isAt(cell, removed) ? { ...cell, isReplaced: true } : cell)),
+    tiles: row.tiles.map((tile) => (isAt(tile, removed) ? { ...tile, isReplaced: true } : tile)),
   }
 }
 
 const isAt = (
-  { index, payloadId }: Pick<Cell, 'index' | 'payloadId'>,
-  place: Pick<FlashblockRemoved, 'index' | 'payloadId'>,
-): boolean => index === place.index && payloadId === place.payloadId
+  { index, payloadId }: Pick<Tile, 'index' | 'payloadId'>,
+  flashblockId: Pick<FlashblockRemoved, 'index' | 'payloadId'>,
+): boolean => index === flashblockId.index && payloadId === flashblockId.payloadId
 
-function withMark(rows: readonly Row[], { what, at, by }: Happened): readonly Row[] {
+function withMarker(rows: readonly Row[], { what, at, by }: Happened): readonly Row[] {
   const [newest, ...others] = rows
   if (newest === undefined) return rows
-  return [{ ...newest, marks: [...newest.marks, { what, at, by }].slice(-MOST_MARKS) }, ...others]
+  return [
+    { ...newest, markers: [...newest.markers, { what, at, by }].slice(-MAX_MARKERS) },
+    ...others,
+  ]
 }
 
 function withBlock(load: Load, { at, transactions, gasUsed }: BlockSealed): Load {
-  const add = (list: readonly number[], value: number) => [...list, value].slice(-MOST_BLOCKS)
+  const add = (list: readonly number[], value: number) => [...list, value].slice(-MAX_BLOCKS)
   return {
     at: add(load.at, at / 1_000),
     transactions: add(load.transactions, transactions),
@@ -163,43 +184,43 @@ function withBlock(load: Load, { at, transactions, gasUsed }: BlockSealed): Load
   }
 }
 
-function withFigures(page: Page, figures: Figures): Page {
+function withStats(page: Page, stats: PageStats): Page {
   const newest = page.snapshots.at(-1)
-  const isDue = newest === undefined || figures.at - newest.at >= SNAPSHOT_MS
+  const isDue = newest === undefined || stats.at - newest.at >= SNAPSHOT_MS
   return {
     ...page,
-    figures,
-    snapshots: isDue ? [...page.snapshots, figures].slice(-MOST_SNAPSHOTS) : page.snapshots,
-    series: withSecond(page.series, figures, page.figures),
+    stats,
+    snapshots: isDue ? [...page.snapshots, stats].slice(-MAX_SNAPSHOTS) : page.snapshots,
+    series: withSecond(page.series, stats, page.stats),
   }
 }
 
-function withSecond(series: Series, now: Figures, before: Figures | undefined): Series {
+function withSecond(series: Series, now: PageStats, before: PageStats | undefined): Series {
   const [inside, earlier] = [now.inside, before?.inside]
   if (inside === undefined || earlier === undefined || before === undefined) return series
   const seconds = (now.at - before.at) / 1_000
   if (seconds <= 0) return series
-  const answered = (calls: typeof inside.calls) =>
+  const responseCount = (calls: typeof inside.calls) =>
     Object.values(calls).reduce((all, { count }) => all + count, 0)
   const failed = (errors: typeof inside.errors) =>
     Object.values(errors).reduce((all, number) => all + number, 0)
   const per = (a: number, b: number) => Math.max(0, a - b) / seconds
-  const add = (list: readonly number[], value: number) => [...list, value].slice(-MOST_POINTS)
+  const add = (list: readonly number[], value: number) => [...list, value].slice(-MAX_POINTS)
   return {
     at: add(series.at, now.at / 1_000),
-    requests: add(series.requests, per(answered(inside.calls), answered(earlier.calls))),
+    requests: add(series.requests, per(responseCount(inside.calls), responseCount(earlier.calls))),
     errors: add(series.errors, per(failed(inside.errors), failed(earlier.errors))),
     residentMb: add(series.residentMb, inside.residentBytes / 2 ** 20),
     cpu: add(series.cpu, 100 * per(inside.cpuSeconds, earlier.cpuSeconds)),
   }
 }
 
-/** Figures of about so many seconds ago; undefined: the page is younger. */
-export function figuresAgo({ snapshots, figures }: Page, seconds: number): Figures | undefined {
-  if (figures === undefined) return undefined
-  const at = figures.at - 1_000 * seconds
+/** Returns stats of about `seconds` ago; undefined when the page is younger. */
+export function statsAgo({ snapshots, stats }: Page, seconds: number): PageStats | undefined {
+  if (stats === undefined) return undefined
+  const at = stats.at - 1_000 * seconds
   return snapshots.findLast((one) => one.at <= at)
 }
 
-/** Figures of about a minute ago, or the oldest that the page has. */
-export const oldestFigures = ({ snapshots }: Page): Figures | undefined => snapshots[0]
+/** Returns stats of about a minute ago, or the page's oldest. */
+export const oldestStats = ({ snapshots }: Page): PageStats | undefined => snapshots[0]

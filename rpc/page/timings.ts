@@ -1,26 +1,26 @@
-/** How long things take, as distributions, and what became of promises. */
+/** Distributions of times, and outcomes of promises. */
 import { count, ms, percent, short } from './format.ts'
 import { type Bar, bars, mean, quantile, since } from './histogram.ts'
-import type { Counts, Figures, Histogram } from './messages.ts'
+import type { Counts, Histogram, PageStats } from './messages.ts'
 import { html, type View } from './view.ts'
 
 export type Span = 'minute' | 'start'
 type Props = {
-  readonly figures: Figures
-  /** Figures of the beginning of the last minute; undefined: the page is younger. */
-  readonly before: Figures | undefined
+  readonly stats: PageStats
+  /** Stats from the start of the last minute; undefined when the page is younger. */
+  readonly before: PageStats | undefined
   readonly span: Span
   readonly onSpan: (span: Span) => void
 }
 
-export function timings({ figures, before, span, onSpan }: Props): View {
+export function timings({ stats, before, span, onSpan }: Props): View {
   const earlier = span === 'minute' ? before : undefined
   const of = (name: 'publish' | 'execute' | 'shown' | 'sealed') =>
-    since(figures[name], earlier?.[name])
+    since(stats[name], earlier?.[name])
   return html`
     <section class="panel timings" aria-labelledby="timings-title">
       <header>
-        <h2 id="timings-title">How long it takes</h2>
+        <h2 id="timings-title">Latency</h2>
         ${spanChoice(span, onSpan)}
       </header>
       ${distribution('Frame to readable', of('publish'), 'flashblocks')}
@@ -32,11 +32,11 @@ export function timings({ figures, before, span, onSpan }: Props): View {
 }
 
 export const spanChoice = (span: Span, onSpan: (span: Span) => void): View => html`
-  <div class="choice" role="group" aria-label="Time">
+  <div class="choice" role="group" aria-label="Period">
     ${(['minute', 'start'] as const).map(
       (one) => html`
         <button type="button" class="quiet" aria-pressed=${span === one} onClick=${() => onSpan(one)}>
-          ${one === 'minute' ? 'Last minute' : 'All'}
+          ${one === 'minute' ? 'Last minute' : 'Since the start'}
         </button>
       `,
     )}
@@ -45,8 +45,8 @@ export const spanChoice = (span: Span, onSpan: (span: Span) => void): View => ht
 
 function distribution(title: string, histogram: Histogram, what: string): View {
   const [p50, p99] = [quantile(histogram, 0.5), quantile(histogram, 0.99)]
-  const shown = used(bars(histogram))
-  const most = Math.max(1, ...shown.map((bar) => bar.count))
+  const displayed = used(bars(histogram))
+  const max = Math.max(1, ...displayed.map((bar) => bar.count))
   const text = (value: number | undefined) =>
     value === Number.POSITIVE_INFINITY
       ? `over ${ms(1_000 * (histogram.bounds.at(-1) ?? 0))}`
@@ -63,10 +63,10 @@ function distribution(title: string, histogram: Histogram, what: string): View {
         <div><dt>mean</dt><dd>${ms(mean(histogram))}</dd></div>
       </dl>
       <ol class="bars" aria-label=${`${title}, by time`}>
-        ${shown.map(
+        ${displayed.map(
           (bar) => html`
             <li key=${bar.from} title=${`${nameOf(bar)}: ${count(bar.count)}`}>
-              <i style=${{ height: `${Math.max(bar.count > 0 ? 4 : 0, (100 * bar.count) / most)}%` }}></i>
+              <i style=${{ height: `${Math.max(bar.count > 0 ? 4 : 0, (100 * bar.count) / max)}%` }}></i>
               <span>${bar.to === undefined ? '∞' : bar.to < 1_000 ? bar.to : `${bar.to / 1_000} s`}</span>
               <span class="spoken">${nameOf(bar)}: ${count(bar.count)}</span>
             </li>
@@ -81,23 +81,23 @@ const nameOf = ({ from, to }: Bar): string =>
   to === undefined ? `above ${ms(from)}` : `${ms(from)} to ${ms(to)}`
 
 const FEWEST_BARS = 8
-/** Those up to the last one that has something, so that the rest has room. */
+/** Returns the bars up to the last used one, so that these get more space. */
 function used(all: readonly Bar[]): readonly Bar[] {
   const last = all.findLastIndex((bar) => bar.count > 0)
   return all.slice(0, Math.max(last + 2, Math.min(FEWEST_BARS, all.length)))
 }
 
-const FATES = ['kept', 'reordered', 'dropped', 'unseen', 'open'] as const
-const MEANINGS: Readonly<Record<(typeof FATES)[number], string>> = {
-  kept: 'sealed where they were promised',
-  reordered: 'sealed, elsewhere in the block',
-  dropped: 'not in their block',
-  unseen: 'their block was never here',
-  open: 'not decided yet',
+const OUTCOMES = ['kept', 'reordered', 'dropped', 'unseen', 'open'] as const
+const MEANINGS: Readonly<Record<(typeof OUTCOMES)[number], string>> = {
+  kept: 'sealed at the promised index',
+  reordered: 'sealed at another index of the block',
+  dropped: 'missing in the sealed block',
+  unseen: 'this node never had a block of that height',
+  open: 'the block is not sealed yet',
 }
 
-/** Over restarts, as the ledger has it. */
-export function promises({ promises: made }: Figures): View {
+/** Outcomes over restarts, from the ledger. */
+export function promises({ promises: made }: PageStats): View {
   const all = made['promises'] ?? 0
   const decided = (made['kept'] ?? 0) + (made['reordered'] ?? 0) + (made['dropped'] ?? 0)
   const of = (name: string, from: Counts = made) => from[name] ?? 0
@@ -112,23 +112,23 @@ export function promises({ promises: made }: Figures): View {
         <span class="note">of ${count(all)} preconfirmed transactions</span>
       </p>
       <div class="stack" aria-hidden="true">
-        ${FATES.map((fate) =>
-          all === 0 || of(fate) === 0
+        ${OUTCOMES.map((outcome) =>
+          all === 0 || of(outcome) === 0
             ? null
-            : html`<i class=${fate} style=${{ flexGrow: String(Math.max(of(fate) / all, 0.004)) }}></i>`,
+            : html`<i class=${outcome} style=${{ flexGrow: String(Math.max(of(outcome) / all, 0.004)) }}></i>`,
         )}
       </div>
       <dl class="fates">
-        ${FATES.map(
-          (fate) => html`
-            <div title=${MEANINGS[fate]}>
-              <dt><i class=${`key ${fate}`}></i>${fate}</dt>
-              <dd>${count(of(fate))}</dd>
+        ${OUTCOMES.map(
+          (outcome) => html`
+            <div title=${MEANINGS[outcome]}>
+              <dt><i class=${`key ${outcome}`}></i>${outcome}</dt>
+              <dd>${count(of(outcome))}</dd>
             </div>
           `,
         )}
-        <div title="heights for which there was another payload too"><dt>second payloads</dt><dd>${count(of('second_payloads'))}</dd></div>
-        <div title="flashblocks that were told in two ways"><dt>equivocations</dt><dd>${count(of('equivocations'))}</dd></div>
+        <div title="heights with more than one payload"><dt>second payloads</dt><dd>${count(of('second_payloads'))}</dd></div>
+        <div title="flashblocks of which two different versions arrived"><dt>equivocations</dt><dd>${count(of('equivocations'))}</dd></div>
       </dl>
     </section>
   `

@@ -1,4 +1,7 @@
-/** What the page draws with: the only module that knows preact and htm. Text that is put into a template is text, whatever it says. */
+/**
+ * Rendering functions of the page; only this module uses preact and htm. Values in a template are
+ * always escaped as text.
+ */
 import htm from 'htm'
 import * as preact from 'preact'
 import * as hooks from 'preact/hooks'

@@ -1,4 +1,7 @@
-/** A transaction's way: from the txpool to a flashblock to a sealed block, and what it did. */
+/**
+ * Panel that follows a transaction from the txpool to a flashblock to a sealed block, with its call
+ * tree.
+ */
 import { callTree, type TracedCall } from './call-tree.ts'
 import type { Call } from './connection.ts'
 import { amount, clock, count, ends, gas, ms } from './format.ts'
@@ -41,27 +44,30 @@ type Found = {
   readonly traceProblem?: string | undefined
 }
 
-/** Between two questions: until it is sealed, where nothing is known of it, and afterwards: a reorganisation may take it back. */
+/**
+ * Intervals of requests: until the seal, while the transaction is unknown, and afterwards, because
+ * of reorgs.
+ */
 const SOON_MS = 120
 const RETRY_MS = 500
 const LATER_MS = 2_000
 const HASH = /^0x[0-9a-fA-F]{64}$/
-const MOST_LOGS = 20
+const MAX_LOGS = 20
 
 type Props = {
   readonly call: Call
-  /** Which is followed; another object for the same hash begins anew. */
+  /** The followed transaction; a new object with the same hash restarts the requests. */
   readonly wanted: { readonly hash: string } | undefined
   readonly onFollow: (hash: string) => void
 }
 
 export function Way({ call, wanted, onFollow }: Props): View {
   const [text, setText] = useState('')
-  /** Of the text, and of what the node was asked. */
+  /** State of the input text, and of the node's response. */
   const [isWrong, setWrong] = useState(false)
   const [problem, setProblem] = useState<string | undefined>(undefined)
   const [found, setFound] = useState<Found | undefined>(undefined)
-  /** When it was first seen to wait. */
+  /** Time when the transaction was first seen to wait. */
   const seenAt = useRef<Record<string, number>>({})
   useEffect(() => {
     if (wanted === undefined) return
@@ -85,10 +91,10 @@ export function Way({ call, wanted, onFollow }: Props): View {
     setWrong(!HASH.test(hash))
     if (HASH.test(hash)) onFollow(hash.toLowerCase())
   }
-  const isShown = found !== undefined && found.hash === wanted?.hash
+  const isCurrent = found !== undefined && found.hash === wanted?.hash
   return html`
     <section class="panel way" aria-labelledby="way-title">
-      <header><h2 id="way-title">A transaction’s way</h2></header>
+      <header><h2 id="way-title">Path of a transaction</h2></header>
       <form onSubmit=${submit}>
         <label class="spoken" for="hash">Transaction hash</label>
         <input
@@ -106,19 +112,23 @@ export function Way({ call, wanted, onFollow }: Props): View {
       <div aria-live="polite">
         ${isWrong ? html`<p class="error">A transaction hash is 0x and 64 hex digits.</p>` : null}
         ${problem === undefined ? null : html`<p class="error">${problem}</p>`}
-        ${isShown ? wayOf(found, seenAt.current[found.hash]) : null}
+        ${isCurrent ? wayOf(found, seenAt.current[found.hash]) : null}
       </div>
-      ${isShown ? detailsOf(found) : null}
+      ${isCurrent ? detailsOf(found) : null}
     </section>
   `
 }
 
 type Known = Pick<Found, 'transaction' | 'receipt' | 'trace' | 'traceProblem'> & {
-  /** Where its receipt and its calls are from. */
+  /** Block of the receipt and the calls. */
   readonly block: string | undefined
 }
 
-/** Asks where it is, and once for each block that it is in what it did there; gives what ends it. */
+/**
+ * Polls the transaction's status, and reads its receipt and calls once for each block that includes
+ * it.
+ * @returns ends the polling
+ */
 function follow(
   call: Call,
   hash: string,
@@ -128,10 +138,10 @@ function follow(
   let isLeft = false
   let timer: ReturnType<typeof setTimeout> | undefined
   let known: Known = { transaction: null, receipt: null, block: undefined }
-  async function ask(): Promise<number> {
+  async function request(): Promise<number> {
     const status = await call<Status>('flashblocks_transactionStatus', [hash])
     const { blockHash, blockNumber } = status
-    const tell = () => {
+    const report = () => {
       if (isLeft) return
       onProblem(undefined)
       onFound({ hash, status, ...known })
@@ -139,26 +149,26 @@ function follow(
     if (status.status !== 'unknown' && known.transaction === null)
       known = { ...known, transaction: await call('eth_getTransactionByHash', [hash]) }
     if (blockNumber === undefined) known = { ...known, receipt: null, block: undefined }
-    tell()
+    report()
     const block = status.status === 'sealed' ? blockHash : blockNumber
     if (block !== undefined && known.block !== block && !isLeft) {
       const receipt = await call<Receipt | null>('eth_getTransactionReceipt', [hash])
       known = { transaction: known.transaction, receipt, block, ...(await traceOf(call, hash)) }
-      tell()
+      report()
     }
     return status.status === 'sealed' ? LATER_MS : status.status === 'unknown' ? RETRY_MS : SOON_MS
   }
-  function again(): void {
-    void ask()
+  function reschedule(): void {
+    void request()
       .catch((error: Error) => {
         if (!isLeft) onProblem(error.message)
         return LATER_MS
       })
       .then((inMs) => {
-        if (!isLeft) timer = setTimeout(again, inMs)
+        if (!isLeft) timer = setTimeout(reschedule, inMs)
       })
   }
-  again()
+  reschedule()
   return () => {
     isLeft = true
     clearTimeout(timer)
@@ -210,14 +220,18 @@ function stationsOf(status: Status, takenAt: number | undefined): readonly Stati
     to === undefined || from === undefined ? '' : `, after ${ms(to - from)}`
   if (status.status === 'unknown')
     return [
-      { name: 'Unknown', state: 'now', text: 'this node has not seen it; it goes on looking' },
+      {
+        name: 'Unknown',
+        state: 'now',
+        text: 'this node does not know it yet and keeps looking for it',
+      },
     ]
   const gone = `${status.status}${status.reason === undefined ? '' : `: ${status.reason}`}${status.replacedBy === undefined ? '' : ` by ${status.replacedBy}`}`
   return [
     {
       name: status.status === 'forwarded' ? 'Forwarded' : 'Txpool',
       state: isWaiting ? 'now' : 'done',
-      text: isWaiting ? 'waits for a flashblock' : 'was taken',
+      text: isWaiting ? 'waits for a flashblock' : 'accepted',
       at: takenAt,
     },
     {
@@ -251,7 +265,7 @@ function detailsOf({ transaction, receipt, trace, traceProblem, status }: Found)
       trace === undefined
         ? traceProblem === undefined
           ? null
-          : html`<p class="note">Its calls cannot be told: ${traceProblem}</p>`
+          : html`<p class="note">The calls are not available: ${traceProblem}</p>`
         : html`<h3>Calls</h3>${callTree(trace)}`
     }
     ${receipt === null || receipt.logs.length === 0 ? null : logsOf(receipt)}
@@ -286,7 +300,7 @@ const promisesOf = ({ promises = [] }: Status): View =>
 const logsOf = ({ logs }: Receipt): View => html`
   <h3>Logs</h3>
   <ol class="logs">
-    ${logs.slice(0, MOST_LOGS).map(
+    ${logs.slice(0, MAX_LOGS).map(
       ({ address, topics }, at) => html`
         <li key=${at}>
           <span class="hex" title=${address}>${ends(address)}</span>
@@ -295,5 +309,5 @@ const logsOf = ({ logs }: Receipt): View => html`
       `,
     )}
   </ol>
-  ${logs.length > MOST_LOGS ? html`<p class="note">and ${count(logs.length - MOST_LOGS)} more</p>` : null}
+  ${logs.length > MAX_LOGS ? html`<p class="note">and ${count(logs.length - MAX_LOGS)} more</p>` : null}
 `

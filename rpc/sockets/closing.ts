@@ -1,11 +1,15 @@
-/** Closes sockets, however many at once, some of them in each turn of the event loop. */
+/** Closes many sockets over several turns of the event loop. */
 import type { Socket } from 'node:net'
-import { createFifo } from '../seam/fifo.ts'
+import { createFifo } from '../core/fifo.ts'
+import { stopHandle } from '../wire/internals.ts'
 
-/** 64 late sockets, each of which is answered before it is closed, take some 3 ms. */
+/** Sockets closed in one turn. 64 late sockets with a response each take about 3 ms. */
 const CLOSED_PER_TURN = 64
 
-/** Runs what it is given in later turns of the event loop, in order. Bounded by the sockets that are closed by it. */
+/**
+ * Creates a function that runs actions in later turns of the event loop, in order. The sockets to
+ * close bound the queue.
+ */
 export function createClosing(perTurn = CLOSED_PER_TURN): (close: () => void) => void {
   const waiting = createFifo<() => void>()
   let isScheduled = false
@@ -26,11 +30,10 @@ export function createClosing(perTurn = CLOSED_PER_TURN): (close: () => void) =>
   }
 }
 
-type Handle = { reading: boolean; readStop?(): number }
 /**
- * A socket reads from the moment that Node makes it, up to 64 kB whether or not anybody listens, and `pause` stops it only after that. A
- * `resume` of before comes about in a later tick whether or not it was paused since, so that it is stopped then once more.
- * @param isStopped asked in that tick: it is to stay so
+ * Stops the reading of a socket at once. An earlier `resume` takes effect in the next tick, even
+ * after a later `pause`. Reading is therefore stopped again in that tick.
+ * @param isStopped called in that tick; false if the socket may be read again
  */
 export function stopReading(socket: Socket, isStopped = () => true): void {
   socket.pause()
@@ -39,13 +42,6 @@ export function stopReading(socket: Socket, isStopped = () => true): void {
     if (isStopped()) stopHandle(socket)
   })
 }
-function stopHandle(socket: Socket): void {
-  const { _handle: handle } = socket as Socket & { readonly _handle?: Handle | null }
-  if (handle == null) return
-  // As Node notes it, which starts it again by `resume` where this is false.
-  handle.reading = false
-  handle.readStop?.()
-}
 
 const REASONS = {
   400: 'Bad Request',
@@ -53,7 +49,7 @@ const REASONS = {
   431: 'Request Header Fields Too Large',
 } as const
 
-/** Answers what is no request, or is late, and closes its connection. */
+/** Answers a broken or late request and closes its connection. */
 export function endBroken(socket: Socket, status: keyof typeof REASONS, error: Error): void {
   const reason = REASONS[status]
   if (socket.writable)

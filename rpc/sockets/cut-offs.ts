@@ -1,15 +1,25 @@
-/** Addresses that get no new sockets for a while, because they sent twice what costs many times its bytes to be received. */
+/**
+ * Addresses that get no new sockets for a while. They twice sent input that costs many times its
+ * bytes.
+ */
 
 export interface CutOffs {
-  /** It has sent that. True: for the second time within the bound, and from now on it is cut off. */
+  /**
+   * Records such input.
+   * @returns true at the second time within the interval; the address is then cut off
+   */
   strike(key: string): boolean
   has(key: string): boolean
 }
 
-/** @param ms between the first and the second, and for how long it is cut off then @param now monotonic milliseconds */
+/**
+ * Creates the list.
+ * @param ms interval between two strikes, and duration of a cut-off
+ * @param now monotonic milliseconds
+ */
 export function createCutOffs(ms: number, now: () => number): CutOffs {
-  const struck = createMarks(ms, now)
-  const cut = createMarks(ms, now)
+  const struck = createCutOffKeys(ms, now)
+  const cut = createCutOffKeys(ms, now)
   return {
     strike(key) {
       const isSecond = struck.has(key)
@@ -21,10 +31,10 @@ export function createCutOffs(ms: number, now: () => number): CutOffs {
   }
 }
 
-const MAX_MARKS = 10_000
+const MAX_KEYS = 10_000
 
-/** Keys that are marked for so long. Bounded: the oldest make room. */
-function createMarks(
+/** Keys with an expiry after `ms`. The oldest keys are evicted above the limit. */
+function createCutOffKeys(
   ms: number,
   now: () => number,
 ): { add(key: string): void; has(key: string): boolean } {
@@ -33,7 +43,7 @@ function createMarks(
     add(key) {
       until.delete(key)
       until.set(key, now() + ms)
-      if (until.size > MAX_MARKS) until.delete(until.keys().next().value!)
+      if (until.size > MAX_KEYS) until.delete(until.keys().next().value!)
     },
     has(key) {
       const end = until.get(key)

@@ -1,35 +1,36 @@
 /**
- * Connections over a bound: each is told so with 503, unread, and closed a second later. So many of an address and of all are told at a
- * time; the others are closed on accept, because refusing must not become a load of its own.
+ * Refuses connections above a limit with 503, without reading, and closes them a second later. Only
+ * a limited number per address and in total get this response. Others are closed on accept, because
+ * refusals must stay cheap.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { Socket } from 'node:net'
+import { openLocalConcurrencyLimit } from '../core/concurrency-limit.ts'
+import { concurrencyLimitReached, overloaded, type RpcError } from '../core/errors.ts'
+import type { Limits } from '../core/limits.ts'
 import { errorText } from '../json/envelope.ts'
-import { openOwnCaps } from '../seam/caps.ts'
-import { capReached, overloaded, type RpcError } from '../seam/errors.ts'
-import type { Limits } from '../seam/limits.ts'
-import type { OpenCaps } from '../seam/shared-caps.ts'
+import type { OpenConcurrencyLimit } from '../limiter/shared-concurrency-limits.ts'
 import { createClosing, stopReading } from './closing.ts'
 
 export type RefusalLimits = Pick<
   Limits,
   'socketsPerClient' | 'refusedSocketsPerClient' | 'refusedSocketsTotal'
 >
-/** 'address': it has as many sockets as it may; 'all': every socket of the server is busy. */
+/** 'address': the address has its maximum of sockets; 'all': every socket of the server is busy. */
 export type RefusalReason = 'address' | 'all'
 
 export interface Refusals {
-  /** Whether one more connection of this address would be told. */
-  hasRoom(key: string): boolean
-  /** Ends a connection that nothing was read of: told, or closed at once where there is no room. */
+  /** Tells whether another connection of this address would get a response. */
+  hasCapacity(key: string): boolean
+  /** Ends an unread connection: with a response, or at once without capacity. */
   refuse(socket: Socket, key: string, reason: RefusalReason): void
-  /** Closes those that were told. */
+  /** Closes connections that wait after their response. */
   close(): void
 }
 
 /**
- * A socket that is closed with bytes that nobody has read resets its connection, and clients of some systems lose the answer with it. A
- * second is long enough for the answer to be read first.
+ * Milliseconds between the response and the close. Closing a socket with unread bytes resets the
+ * connection, and some clients then lose the response. A second suffices to read it.
  */
 const CLOSE_AFTER_MS = 1_000
 const RETRY_SECONDS = 1
@@ -37,17 +38,20 @@ const RETRY_SECONDS = 1
 export function createRefusals(
   limits: RefusalLimits,
   {
-    caps = openOwnCaps,
+    concurrencyLimits = openLocalConcurrencyLimit,
     headers,
-  }: { readonly caps?: OpenCaps | undefined; readonly headers: OutgoingHttpHeaders },
+  }: {
+    readonly concurrencyLimits?: OpenConcurrencyLimit | undefined
+    readonly headers: OutgoingHttpHeaders
+  },
 ): Refusals {
-  const told = caps('refusedSockets', {
+  const refused = concurrencyLimits('refusedSockets', {
     perClient: limits.refusedSocketsPerClient,
     total: limits.refusedSocketsTotal,
   })
   const texts: Readonly<Record<RefusalReason, string>> = {
     address: textOf(
-      capReached(
+      concurrencyLimitReached(
         'too many connections from this address (--limit-sockets-per-client)',
         limits.socketsPerClient,
       ),
@@ -55,14 +59,14 @@ export function createRefusals(
     ),
     all: textOf(overloaded('all connections are in use', 1_000 * RETRY_SECONDS), headers),
   }
-  /** Bounded by the caps. */
+  /** Refused sockets, bounded by the concurrency limits. */
   const open = new Set<Socket>()
   const close = createClosing()
 
   return {
-    hasRoom: (key) => told.total < limits.refusedSocketsTotal && !told.isFull(key),
+    hasCapacity: (key) => refused.total < limits.refusedSocketsTotal && !refused.isFull(key),
     refuse(socket, key, reason) {
-      const giveBack = told.take(key)
+      const giveBack = refused.take(key)
       if (giveBack === undefined) {
         socket.destroy()
         return

@@ -1,11 +1,11 @@
-/** Text messages of a WebSocket as the network gets them (RFC 6455, 5.2), a server's: unmasked. */
-import type { Message } from '../seam/client.ts'
+/** Encodes text messages of a WebSocket server as unmasked frames (RFC 6455, 5.2). */
+import type { Message } from '../core/client.ts'
 
-const WHOLE_TEXT = 0x81
+const TEXT_FRAME = 0x81
 const LENGTH_16 = 126
 const LENGTH_64 = 127
 
-/** One frame for each message, one behind the other. */
+/** Returns one frame for each message, in one buffer. */
 export function textFrames(messages: readonly Message[]): Buffer {
   const lengths = messages.map((message) => message.reduce((sum, { length }) => sum + length, 0))
   const size = lengths.reduce((sum, length) => sum + headerBytes(length) + length, 0)
@@ -27,7 +27,7 @@ function headerBytes(length: number): number {
 }
 
 function putHeader(frames: Buffer, at: number, length: number): number {
-  frames[at] = WHOLE_TEXT
+  frames[at] = TEXT_FRAME
   if (length < LENGTH_16) {
     frames[at + 1] = length
     return at + 2

@@ -1,33 +1,35 @@
-/** A plain request and its answer: who asks, to those that answer it. */
+/** A plain request with its client and response. */
 import type { Endpoint } from '../../engine/chain/types.ts'
-import type { Client } from '../seam/client.ts'
-import type { Answer } from '../seam/exchange.ts'
+import type { Client } from '../core/client.ts'
+import type { RpcResponse } from '../core/exchange.ts'
 
-/** The AbortController is made only when somebody asks for the signal, as costs a microsecond. */
+/**
+ * Client of a plain request. The AbortController costs a microsecond, so it is created on demand.
+ */
 export class PlainExchange implements Client {
   readonly address: string
   readonly endpoint: Endpoint
   readonly notify = undefined
   readonly minFlashblock: string | undefined
-  /** Accept-Encoding, as it was sent. */
+  /** Header Accept-Encoding, as sent. */
   readonly acceptEncoding: string | undefined
-  /** undefined: it is being made. */
-  answer: Answer | undefined
+  /** undefined until the response is ready. */
+  response: RpcResponse | undefined
   #isOver = false
   #controller: AbortController | undefined
 
   constructor(
     address: string,
     endpoint: Endpoint,
-    asked: Pick<PlainExchange, 'minFlashblock' | 'acceptEncoding'>,
+    requested: Pick<PlainExchange, 'minFlashblock' | 'acceptEncoding'>,
   ) {
     this.address = address
     this.endpoint = endpoint
-    this.minFlashblock = asked.minFlashblock
-    this.acceptEncoding = asked.acceptEncoding
+    this.minFlashblock = requested.minFlashblock
+    this.acceptEncoding = requested.acceptEncoding
   }
 
-  /** The answer is written, or never will be. */
+  /** Marks the response as written, or impossible to write. */
   end(): void {
     this.#isOver = true
     this.#controller?.abort()

@@ -1,28 +1,29 @@
 /**
- * Requests as llhttp reads them: the parser of `node:http`, as the WebAssembly that undici ships. What a request is, where it ends and
- * whether its connection goes on is its word alone; here it is only asked whether a request is a plain one.
+ * Parses requests with llhttp, the parser of `node:http`, from the WebAssembly of undici. llhttp
+ * alone decides what a request is, where it ends, and whether its connection persists. This class
+ * only decides whether a request is plain.
  */
-import { createRequire } from 'node:module'
+import { compileLlhttp } from './internals.ts'
 
 /**
- * 'whole': a plain request is here; 'head', 'body': so much of one that its rest may come; 'unusual': it is no plain one, or says more
- * than is read here; 'refused': it is no HTTP.
+ * Result of parsing. 'complete': a full plain request; 'head' or 'body': the start of a request;
+ * 'unusual': not plain, or beyond the limits of this reader; 'refused': no HTTP.
  */
-export type Outcome = 'whole' | 'head' | 'body' | 'unusual' | 'refused'
+export type Outcome = 'complete' | 'head' | 'body' | 'unusual' | 'refused'
 
-/** llhttp's own numbers (its `constants`). */
+/** Constants of llhttp. */
 const REQUEST = 1
 const POST = 3
 const PAUSED = 21
-/** Of whoever uses it: it is not to go on. */
+/** Return value of a callback that stops the parser. */
 const STOP = 24
 
-/** What is copied for the parser at most: what one read of a socket brings, behind what was kept of a request. */
+/** Maximum bytes copied for the parser: one read of a socket behind a buffered request. */
 export const INPUT_BYTES = 163_840
-const MOST_URL = 16
-/** A request of more is Node's, which knows how much it may have. */
-const MOST_HEADERS = 64
-const MOST_HEAD_BYTES = 8_192
+const MAX_URL = 16
+/** Maximum headers; Node reads a request with more, and has its own limits. */
+const MAX_HEADERS = 64
+const MAX_HEAD_BYTES = 8_192
 
 type Exports = {
   readonly memory: WebAssembly.Memory
@@ -37,7 +38,7 @@ type Exports = {
   llhttp_get_http_minor(parser: number): number
 }
 
-/** Headers that say something to this server, each at most once in a plain request. */
+/** Bits of headers that this server uses. A plain request has each at most once. */
 const HOST = 1
 const CONTENT_TYPE = 2
 const CONTENT_LENGTH = 4
@@ -46,14 +47,14 @@ const MIN_FLASHBLOCK = 16
 const ORIGIN = 32
 const CONNECTION = 64
 const ACCEPT_ENCODING = 128
-/** What only Node knows to answer to. */
+/** Bit of headers that only Node handles. */
 const UNUSUAL = 256
 const NEEDED = HOST | CONTENT_TYPE | CONTENT_LENGTH
 
 const codes = (text: string): readonly number[] => [...Buffer.from(text)]
 const JSON_TYPE = codes('application/json')
 const KEEP_ALIVE = codes('keep-alive')
-/** By the length of their names. */
+/** Header names by their length. */
 const NAMES: readonly (readonly (readonly [name: readonly number[], field: number])[])[] = namesOf([
   ['host', HOST],
   ['content-type', CONTENT_TYPE],
@@ -73,60 +74,69 @@ const NAMES: readonly (readonly (readonly [name: readonly number[], field: numbe
   ['trailer', UNUSUAL],
 ])
 
-/** Reads one request after the other; what it says of the last one stands until the next. One for all connections: between two it knows nothing. */
+/**
+ * Reads requests of all connections, one at a time. Its fields describe the last request. No state
+ * carries over between two requests.
+ */
 export class RequestReader {
   url = ''
   host = ''
-  /** As they were sent. */
+  /** Header values, as sent. */
   forwardedFor: string | undefined
   minFlashblock: string | undefined
   acceptEncoding: string | undefined
   hasOrigin = false
-  /** Content-Length. */
+  /** Value of Content-Length. */
   bodyBytes = 0
   headers = 0
-  /** Where it ends, or will end once it is whole. */
+  /** Offset of the request's end in the bytes; the end may not have arrived. */
   end = 0
-  /** Of the request that was read last, where it is a plain one. */
+  /** Head of the last request, if it was plain. */
   #head = NOTHING
   readonly #llhttp: Exports
   readonly #parser: number
   readonly #input: number
   #memory: Uint8Array
-  /** What lies in the memory, and where that ends: what reaches it may not be all. */
+  /**
+   * Bytes copied to the parser's memory, and their end. A header or URL that reaches the end may be
+   * incomplete.
+   */
   #bytes: Buffer | undefined
   #limit = 0
   #field = 0
   #seen = 0
   #isUnusual = false
   #isHeadRead = false
-  #isWhole = false
-  /** Of the body that is here. */
+  #isComplete = false
+  /** Offset of the body, and its bytes so far. */
   #bodyAt = -1
   #read = 0
 
   constructor() {
     const env = this.#callbacks()
-    this.#llhttp = new WebAssembly.Instance(compile(), { env }).exports as unknown as Exports
+    this.#llhttp = new WebAssembly.Instance(compileLlhttp(), { env }).exports as unknown as Exports
     this.#parser = this.#llhttp.llhttp_alloc(REQUEST)
     this.#input = this.#llhttp.malloc(INPUT_BYTES)
     this.#memory = this.#view()
   }
 
-  /** The request that begins at `from`. The bytes of a plain body stand before its `end`. */
+  /** Reads the request at offset `from`. The body of a plain request ends at `end`. */
   read(bytes: Buffer, from: number): Outcome {
     const { length } = this.#head
-    // Clients say the same each time, and the same bytes are read the same: a microsecond of ten (2026-11).
+    // Clients repeat the same head, so comparing it saves a microsecond of ten (2026-11).
     const isSame =
       length > 0 &&
       from + length <= bytes.length &&
       bytes.compare(this.#head, 0, length, from, from + length) === 0
     if (!isSame) return this.#parse(bytes, from)
     this.end = from + length + this.bodyBytes
-    return this.end <= bytes.length ? 'whole' : 'body'
+    return this.end <= bytes.length ? 'complete' : 'body'
   }
 
-  /** Whether a connection that ends behind these bytes, of which none is a whole request, ends within one. */
+  /**
+   * Tells whether a connection that closes after these bytes ends inside a request. The bytes
+   * contain no complete request.
+   */
   isCutOff(bytes: Buffer): boolean {
     this.#parse(bytes, 0)
     return this.#llhttp.llhttp_finish(this.#parser) !== 0
@@ -136,22 +146,22 @@ export class RequestReader {
     this.#head = NOTHING
     if (bytes.length > INPUT_BYTES) return 'unusual'
     if (this.#bytes !== bytes) this.#load(bytes)
-    this.#begin()
+    this.#start()
     const { llhttp_reset, llhttp_execute, llhttp_get_error_pos } = this.#llhttp
     llhttp_reset(this.#parser)
     const fault = llhttp_execute(this.#parser, this.#input + from, bytes.length - from)
     if (this.#isUnusual) return 'unusual'
-    if (this.#isWhole) this.end = llhttp_get_error_pos(this.#parser) - this.#input
+    if (this.#isComplete) this.end = llhttp_get_error_pos(this.#parser) - this.#input
     else if (fault !== 0) return 'refused'
-    else if (!this.#isHeadRead) return bytes.length - from > MOST_HEAD_BYTES ? 'unusual' : 'head'
+    else if (!this.#isHeadRead) return bytes.length - from > MAX_HEAD_BYTES ? 'unusual' : 'head'
     else this.end = (this.#read > 0 ? this.#bodyAt : bytes.length) + this.bodyBytes
     const headEnd = this.end - this.bodyBytes
-    if (headEnd - from > MOST_HEAD_BYTES) return 'unusual'
+    if (headEnd - from > MAX_HEAD_BYTES) return 'unusual'
     this.#head = Buffer.from(bytes.subarray(from, headEnd))
-    return this.#isWhole ? 'whole' : 'body'
+    return this.#isComplete ? 'complete' : 'body'
   }
 
-  #begin(): void {
+  #start(): void {
     this.forwardedFor = undefined
     this.minFlashblock = undefined
     this.acceptEncoding = undefined
@@ -161,7 +171,7 @@ export class RequestReader {
     this.#seen = 0
     this.#isUnusual = false
     this.#isHeadRead = false
-    this.#isWhole = false
+    this.#isComplete = false
     this.#read = 0
   }
 
@@ -169,7 +179,7 @@ export class RequestReader {
     return new Uint8Array(this.#llhttp.memory.buffer, this.#input, INPUT_BYTES)
   }
   #load(bytes: Buffer): void {
-    // Memory that has grown has another buffer.
+    // A memory that has grown has a new buffer.
     if (this.#memory.length === 0) this.#memory = this.#view()
     this.#memory.set(bytes)
     this.#bytes = bytes
@@ -187,12 +197,12 @@ export class RequestReader {
       wasm_on_status: () => 0,
       wasm_on_url: (_parser: number, at: number, length: number) => {
         if (at + length === this.#limit) return 0
-        if (length > MOST_URL) return this.#unusual()
+        if (length > MAX_URL) return this.#unusual()
         this.url = length === 1 ? '/' : this.#textOf(at, length)
         return length === 1 && this.#memory[at - this.#input] !== SLASH ? this.#unusual() : 0
       },
       wasm_on_header_field: (_parser: number, at: number, length: number) => {
-        if (++this.headers > MOST_HEADERS) return this.#unusual()
+        if (++this.headers > MAX_HEADERS) return this.#unusual()
         if (at + length === this.#limit) return 0
         this.#field = this.#fieldOf(at - this.#input, length)
         if (this.#field === 0) return 0
@@ -203,19 +213,19 @@ export class RequestReader {
       wasm_on_header_value: (_parser: number, at: number, length: number) => {
         const field = this.#field
         if (field === 0 || at + length === this.#limit) return 0
-        this.#field = UNUSUAL // A value in two parts.
+        this.#field = UNUSUAL // A second part of the value makes the request unusual.
         return this.#isPlain(field, at, length) ? 0 : this.#unusual()
       },
       wasm_on_headers_complete: (
         parser: number,
         _status: number,
         upgrade: number,
-        isKept: number,
+        isPersistent: number,
       ) => {
         const { llhttp_get_method, llhttp_get_http_major, llhttp_get_http_minor } = this.#llhttp
         this.#isHeadRead = true
         const isPlain =
-          isKept === 1 &&
+          isPersistent === 1 &&
           upgrade === 0 &&
           (this.#seen & NEEDED) === NEEDED &&
           llhttp_get_method(parser) === POST &&
@@ -229,7 +239,7 @@ export class RequestReader {
         return 0
       },
       wasm_on_message_complete: () => {
-        this.#isWhole = true
+        this.#isComplete = true
         return PAUSED
       },
     }
@@ -242,7 +252,10 @@ export class RequestReader {
     return 0
   }
 
-  /** @param text in small letters; capitals are as good */
+  /**
+   * Compares a text without regard to case.
+   * @param text lower-case text
+   */
   #isText(text: readonly number[], at: number): boolean {
     const memory = this.#memory
     for (let index = 0; index < text.length; index++)
@@ -257,10 +270,10 @@ export class RequestReader {
     return true
   }
 
-  /** Takes the value of a header; false: it is none that a plain request has. */
+  /** Reads the value of a header. False: a plain request has no such value. */
   #isPlain(field: number, pointer: number, length: number): boolean {
     const at = pointer - this.#input
-    // Node takes away space behind it.
+    // Node removes trailing space.
     if (length === 0 || this.#memory[at + length - 1]! <= SPACE) return false
     switch (field) {
       case HOST:
@@ -297,13 +310,8 @@ export class RequestReader {
 const NOTHING = Buffer.alloc(0)
 const SLASH = 0x2f
 const SPACE = 0x20
-/** Makes a small letter of a capital. */
+/** Bit that turns a capital letter into a small one. */
 const SMALL = 0x20
-
-function compile(): WebAssembly.Module {
-  const bytes = createRequire(import.meta.url)('undici/lib/llhttp/llhttp_simd-wasm.js') as Buffer
-  return new WebAssembly.Module(new Uint8Array(bytes))
-}
 
 function namesOf(all: readonly (readonly [name: string, field: number])[]) {
   const names: [name: readonly number[], field: number][][] = []

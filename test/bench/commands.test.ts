@@ -1,8 +1,8 @@
-/** Whoever reads the measurements finds the command of each. */
+/** The page of measurements must give the command of each benchmark. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
-test('every benchmark stands in the table of commands', () => {
+test('the table of commands has exactly the benchmarks of package.json', () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as {
     readonly scripts: Readonly<Record<string, string>>
   }

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * The command `biome` of a checkout. Biome is 64 MB that neither the node nor its tests need, so it is installed when it first runs. npm
- * links this file, because `npx biome` without it fetches an unrelated package of that name.
+ * The command `biome` of a checkout. Biome is 64 MB that neither the node nor its tests need, so
+ * its first run installs it. npm links this file, because `npx biome` without it fetches an
+ * unrelated package of that name.
  */
 import { spawnSync } from 'node:child_process'
 import { requireFrom } from '../kit/own-packages.ts'

@@ -1,4 +1,7 @@
-/** The parts of ethers that tests use, with types of those parts alone: the package is installed when this module is loaded first. */
+/**
+ * The parts of ethers that tests use, with types of those parts alone. The first import of this
+ * module installs the package.
+ */
 import { requireFrom } from '../kit/own-packages.ts'
 
 type RlpText = string | readonly RlpText[]
@@ -33,7 +36,7 @@ type ProviderOptions = {
   readonly staticNetwork?: boolean
 }
 export type WebSocketProvider = {
-  /** The connection: a `WebSocket` of Node or of `ws`. */
+  /** The connection is a `WebSocket` of Node or of `ws`. */
   readonly websocket: { onerror: unknown; onclose: unknown; close(): void }
   on(event: string, listener: (...values: never[]) => void): Promise<unknown>
   destroy(): Promise<void>

@@ -1,4 +1,7 @@
-/** Calls and estimates that need no state, against the answers that geth 1.17.5 gave (CONFORMANCE_DIR, golden). */
+/**
+ * Calls and estimates that need no state, compared with the responses of geth 1.17.5
+ * (CONFORMANCE_DIR, golden).
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +12,7 @@ import { type CallOptions, type CallRequest, call } from '../../engine/execution
 import { estimateGas } from '../../engine/execution/call/estimate.ts'
 import type { AccountOverride } from '../../engine/execution/call/overrides.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../engine/primitives/hex.ts'
-import { failed } from '../../rpc/seam/errors.ts'
+import { failed } from '../../rpc/core/errors.ts'
 import { describeEngines } from '../fixtures/engines.ts'
 import { ETHEREUM } from '../fixtures/op-block.ts'
 import { BLOCK, world } from '../fixtures/world.ts'
@@ -25,7 +28,7 @@ const chain = {
   }),
 } as ChainSpec
 
-/** What these read lies in the recorded chain. */
+/** Cases with these names read the recorded chain. */
 const READS_STATE =
   /BALANCE|EXTCODE|BLOCKHASH|NUMBER|TIMESTAMP|PREVRANDAO|GASLIMIT|call to contract|staticcall|COINBASE|BASEFEE/
 
@@ -33,7 +36,7 @@ type Case = {
   readonly name: string
   readonly method: string
   readonly params: readonly unknown[]
-  readonly answer: unknown
+  readonly response: unknown
 }
 
 function cases(method: string): Case[] {
@@ -46,9 +49,9 @@ function cases(method: string): Case[] {
     const { result, error } = JSON.parse(lines.find((line) => line.startsWith('<< '))!.slice(3))
     const [request, at, overrides] = params
     const needsNothing = request.to === undefined || overrides?.[request.to]?.code !== undefined
-    const isHere = at === 'latest' && needsNothing && !READS_STATE.test(comment)
-    return isHere && error?.code !== -32602
-      ? [{ name: `${comment} ${file}`, method, params, answer: result ?? error }]
+    const isLocal = at === 'latest' && needsNothing && !READS_STATE.test(comment)
+    return isLocal && error?.code !== -32602
+      ? [{ name: `${comment} ${file}`, method, params, response: result ?? error }]
       : []
   })
 }
@@ -68,7 +71,7 @@ const overridesOf = (wire: Record<string, Wire> = {}): AccountOverride[] =>
     ...(code === undefined ? {} : { code: hexToBytes(code) }),
   }))
 
-async function answer({ method, params }: Case, engine: Engine): Promise<unknown> {
+async function respond({ method, params }: Case, engine: Engine): Promise<unknown> {
   const [request, , overrides] = params as [Wire, string, Record<string, Wire> | undefined]
   const options: CallOptions = {
     engine,
@@ -92,10 +95,14 @@ async function answer({ method, params }: Case, engine: Engine): Promise<unknown
 
 const all = [...cases('eth_call'), ...cases('eth_estimateGas')]
 describeEngines((engine) => {
-  describe.skipIf(all.length === 0)(`recorded by geth (${golden})`, () => {
-    test.each(all.map((each) => [each.name, each] as const))('%s', async (_, each) => {
-      expect(await answer(each, engine)).toEqual(each.answer)
-    })
+  describe.skipIf(all.length === 0)(`a request that geth recorded in ${golden}`, () => {
+    test.each(all.map((each) => [each.name, each] as const))(
+      'has the response of geth: %s',
+      async (_, each) => {
+        expect(await respond(each, engine)).toEqual(each.response)
+      },
+    )
   })
 })
-if (all.length === 0) test('no recorded answers here: set CONFORMANCE_DIR', ({ skip }) => skip())
+if (all.length === 0)
+  test('the tests of recorded responses need CONFORMANCE_DIR', ({ skip }) => skip())

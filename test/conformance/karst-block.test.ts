@@ -1,6 +1,7 @@
 /**
- * The whole first block of Karst as a network has it: imported, followed in each way that blocks
- * come, and refused.
+ * The first block of Karst has the 31 upgrade deposits of a network. A node must import this block,
+ * and follow it in each form in which blocks arrive. The node must refuse it with a signed
+ * transaction.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,7 +31,9 @@ import { startNode } from '../kit/node.ts'
 const GENESIS = 1_700_000_000n
 const chainWith = (karst: bigint): ChainSpec =>
   devChain({
-    ...{ name: 'test', blockTime: 1, timestamp: GENESIS },
+    name: 'test',
+    blockTime: 1,
+    timestamp: GENESIS,
     parameters: NETWORKS.get('xlayer')!.parameters,
     schedule: { ...NEWEST_AT_0, karst },
   })
@@ -39,11 +42,11 @@ const chain = chainWith(KARST)
 const LIMIT = chain.genesisHeader.gasLimit
 const upgrades = KARST_RAWS.map((raw) => decodeTransaction(raw))
 const isAbsent = upgrades.length === 0
-if (isAbsent) test('no upgrade here: set CONFORMANCE_DIR', ({ skip }) => skip())
+if (isAbsent) test('the tests of the Karst block need CONFORMANCE_DIR', ({ skip }) => skip())
 
 /**
- * Blocks 1 to 3; the second one starts Karst. Afterwards the limit falls back, or stays where the
- * chain keeps it.
+ * Builds blocks 1 to 3, of which the second one starts Karst. The gas limit of the third one falls
+ * back, or stays at that of the second one.
  */
 async function threeBlocks(keepsGas: boolean, more: readonly Transaction[] = []) {
   const limits = [
@@ -58,9 +61,9 @@ async function threeBlocks(keepsGas: boolean, more: readonly Transaction[] = [])
   const third = await producer.build(second, 3, [[send(0, 1)]])
   return [first, second, third] as const
 }
-const rlpOf = ({ header, sealed }: ProducedBlock): RlpBlock => ({
+const rlpOf = ({ header, upstreamBlock }: ProducedBlock): RlpBlock => ({
   header,
-  transactions: sealed.transactions,
+  transactions: upstreamBlock.transactions,
   ommers: [],
   withdrawals: [],
 })
@@ -73,11 +76,11 @@ function asOneFlashblock({ flashblocks }: ProducedBlock): Flashblock {
 const USERS = 'the first block of a fork takes deposits only'
 
 describe.skipIf(isAbsent).each([
-  ['falls back', false],
+  ['returns to its old value', false],
   ['stays', true],
-])('the gas limit %s afterwards', (_, keepsGas) => {
+])('the first block of Karst, if the gas limit %s afterwards', (_, keepsGas) => {
   describeEngines((engine) => {
-    test('the file of blocks is imported', async () => {
+    test('is imported from a file of blocks', async () => {
       const blocks = await threeBlocks(keepsGas)
       const database = createMemoryDatabase()
       importGenesis(database, chain)
@@ -89,44 +92,47 @@ describe.skipIf(isAbsent).each([
     })
   })
 
-  test.each(['flashblocks', 'subblocks', 'canonical'])('a follower takes it by %s', async (way) => {
-    const [first, second, third] = await threeBlocks(keepsGas)
-    const world = await worldWith([first], { chain })
-    if (way !== 'canonical') {
-      const message = asOneFlashblock(second)
-      await world.packet(way === 'subblocks' ? subblockOf(message) : message)
-      await world.settle()
-      expect(world.heads().pending).toEqual([2, 0])
-    }
-    const lease = () => world.reader.lease('flashblocks')
-    await seal(world, second, { hash: second.hash })
-    await world.settle({ ticks: true })
-    expect(world.heads().canonical).toEqual([2, bytesToHex(second.hash)])
-    expect(world.count('sealed_executed_whole')).toBe(way === 'canonical' ? 1 : 0)
-    const { view, release } = lease()
-    const block = view.block({ hash: second.hash, requireCanonical: true })!
-    expect(block.header.gasLimit).toBe(LIMIT + KARST_UPGRADE_GAS)
-    const receipts = block.receipts()
-    expect(
-      block
-        .transactions()
-        .map(({ hash }) => bytesToHex(hash))
-        .slice(1),
-    ).toEqual(KARST_UPGRADES.map(({ hash }) => hash))
-    for (const [at, { gas, intent }] of KARST_UPGRADES.entries()) {
-      const { gasUsed } = receipts[at + 1]!
-      expect([intent, gasUsed > 0n && gasUsed <= BigInt(gas)]).toEqual([intent, true])
-    }
-    release()
-    await seal(world, third, { hash: third.hash })
-    await world.settle({ ticks: true })
-    expect(world.heads().canonical).toEqual([3, bytesToHex(third.hash)])
-  })
+  test.each(['flashblocks', 'subblocks', 'canonical'])(
+    'is accepted by a follower in the form of %s',
+    async (way) => {
+      const [first, second, third] = await threeBlocks(keepsGas)
+      const world = await worldWith([first], { chain })
+      if (way !== 'canonical') {
+        const message = asOneFlashblock(second)
+        await world.packet(way === 'subblocks' ? subblockOf(message) : message)
+        await world.settle()
+        expect(world.heads().pending).toEqual([2, 0])
+      }
+      const lease = () => world.reader.lease('flashblocks')
+      await seal(world, second, { hash: second.hash })
+      await world.settle({ ticks: true })
+      expect(world.heads().canonical).toEqual([2, bytesToHex(second.hash)])
+      expect(world.count('sealed_executed_whole')).toBe(way === 'canonical' ? 1 : 0)
+      const { view, release } = lease()
+      const block = view.block({ hash: second.hash, requireCanonical: true })!
+      expect(block.header.gasLimit).toBe(LIMIT + KARST_UPGRADE_GAS)
+      const receipts = block.receipts()
+      expect(
+        block
+          .transactions()
+          .map(({ hash }) => bytesToHex(hash))
+          .slice(1),
+      ).toEqual(KARST_UPGRADES.map(({ hash }) => hash))
+      for (const [at, { gas, intent }] of KARST_UPGRADES.entries()) {
+        const { gasUsed } = receipts[at + 1]!
+        expect([intent, gasUsed > 0n && gasUsed <= BigInt(gas)]).toEqual([intent, true])
+      }
+      release()
+      await seal(world, third, { hash: third.hash })
+      await world.settle({ ticks: true })
+      expect(world.heads().canonical).toEqual([3, bytesToHex(third.hash)])
+    },
+  )
 })
 
-describe.skipIf(isAbsent)('with a signed transaction behind the upgrade', () => {
+describe.skipIf(isAbsent)('a first block of Karst with a signed transaction', () => {
   describeEngines((engine) => {
-    test('the file is refused at that transaction', async () => {
+    test('is refused by the import at that transaction', async () => {
       const [first, second] = await threeBlocks(false, [send(1, 0)])
       const database = createMemoryDatabase()
       importGenesis(database, chain)
@@ -141,12 +147,12 @@ describe.skipIf(isAbsent)('with a signed transaction behind the upgrade', () => 
   })
 
   test.each(['flashblocks', 'subblocks', 'canonical'])(
-    'a follower refuses it by %s',
+    'is refused by a follower in the form of %s',
     async (way) => {
       const [first, second] = await threeBlocks(false, [send(1, 0)])
       const world = await worldWith([first], { chain })
       if (way === 'canonical')
-        // The first time its source is asked again.
+        // The first refusal makes the follower request the block again.
         for (let times = 0; times < 2; times++) await seal(world, second, { hash: second.hash })
       else {
         const message = asOneFlashblock(second)
@@ -157,13 +163,13 @@ describe.skipIf(isAbsent)('with a signed transaction behind the upgrade', () => 
         canonical: [1, bytesToHex(first.hash)],
         pending: [1, 1],
       })
-      expect(JSON.stringify(world.told)).toContain(USERS)
+      expect(JSON.stringify(world.emitted)).toContain(USERS)
     },
   )
 })
 
 test.skipIf(isAbsent)(
-  'a schedule that has Karst at another time: the node stops there and names the flag',
+  'a node with a wrong time of Karst halts and names the flag that corrects it',
   async () => {
     const blocks = await threeBlocks(false)
     const upstream = await ChainUpstream.open(chain)
@@ -172,21 +178,21 @@ test.skipIf(isAbsent)(
     writeFileSync(genesis, genesisFileOf(chainWith(KARST + 1_000n)))
     upstream.blocks = blocks
     const flags = ['--chain', genesis, '--ephemeral', '--upstream', upstream.url, '--feed', 'none']
-    const whole = [...flags, '--state', 'whole']
-    const asked = async (url: string) => {
+    const full = [...flags, '--state', 'whole']
+    const query = async (url: string) => {
       const response = await fetch(`${url}/readyz`)
       return [response.status, ((await response.json()) as { reasons: string[] }).reasons.join()]
     }
-    const wrong = await startNode(whole, 'follow')
+    const wrong = await startNode(full, 'follow')
     try {
       await expect
-        .poll(() => asked(wrong.url))
+        .poll(() => query(wrong.url))
         .toEqual([503, expect.stringContaining(`(--fork-time karst=${KARST} would)`)])
       expect(wrong.output()).toContain(`--fork-time karst=${KARST} would`)
     } finally {
       expect(await wrong.stop()).toBe(0)
     }
-    const right = await startNode([...whole, '--fork-time', `karst=${KARST}`], 'follow')
+    const right = await startNode([...full, '--fork-time', `karst=${KARST}`], 'follow')
     try {
       const head = async () => {
         const body = JSON.stringify({

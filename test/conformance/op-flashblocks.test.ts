@@ -1,12 +1,12 @@
 /**
- * Recorded blocks of OP Sepolia (CONFORMANCE_DIR, op-blocks), cut into flashblocks and into subblocks at every place: whatever the cut, the
- * recorded block.
+ * Cuts recorded blocks of OP Sepolia (CONFORMANCE_DIR, op-blocks) into flashblocks and subblocks at
+ * every point. Every cut must give the recorded block.
  */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import { subblockOf } from '../../engine/flashblocks/subblock.ts'
-import { hashHeader } from '../../engine/primitives/header-codec.ts'
+import { hashHeader } from '../../engine/primitives/header.ts'
 import { encodeReceipt } from '../../engine/primitives/receipt-codec.ts'
 import { readAccount, readSlot } from '../../engine/state/read.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
@@ -19,7 +19,7 @@ import {
   packetsOf,
   type RecordedBlock,
   readRecorded,
-  sealedOf,
+  upstreamBlockOf,
   WitnessWorld,
 } from '../fixtures/op-flashblocks.ts'
 import { hex } from '../fixtures/writer-world.ts'
@@ -30,7 +30,7 @@ const PAYLOAD = '0x0000000000000001'
 const FORMS = ['flashblocks', 'subblocks'] as const
 type Form = (typeof FORMS)[number]
 
-describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', () => {
+describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('a recorded block of OP Sepolia', () => {
   const fast = countingEngine(engineByName('fast'))
   const reference = countingEngine(referenceEngine)
   const recorded = new Map<number, RecordedBlock>()
@@ -39,7 +39,7 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
       recorded.set(number, await readRecorded(pathOf(number), referenceEngine))
   })
 
-  /** Until it is canonical. */
+  /** Follows the block until it is canonical. */
   async function follow(
     block: RecordedBlock,
     { cut, engine, name, form }: { cut: Cut; engine: CountingEngine; name: string; form: Form },
@@ -51,7 +51,7 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
       await world.settle()
       expect(world.heads().pending, nameWith(name, world)).toEqual([block.number, index])
     }
-    await world.apply({ type: 'sealed', block: sealedOf(block, PAYLOAD) })
+    await world.apply({ type: 'sealed', block: upstreamBlockOf(block, PAYLOAD) })
     await world.settle()
     const head = [block.number, hex(block.hash)]
     const heads = { canonical: head, complete: head }
@@ -59,7 +59,7 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
     return world
   }
 
-  /** One session of the engine: its flashblocks have extended it, and nothing came after. */
+  /** One session of the engine gets the flashblocks of the block and nothing else. */
   async function tryCut(
     block: RecordedBlock,
     cut: Cut,
@@ -74,14 +74,14 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
     expect([engine.opened - opened, engine.open], name).toEqual([1, 0])
   }
 
-  describe.each(FORMS)('%s', (form) => {
-    test.each(NUMBERS)(
-      '%s, at every place',
-      (number) => everyCut(recorded.get(number)!, form),
-      20_000,
+  describe.each(FORMS)('in the form of %s', (form) => {
+    test.each(NUMBERS)('has the recorded outcome after every cut: %s', (number) =>
+      everyCut(recorded.get(number)!, form),
     )
   })
-  test.each(NUMBERS)('%s, once on the reference engine', (number) => oneCut(recorded.get(number)!))
+  test.each(NUMBERS)('has the recorded outcome on the reference engine: %s', (number) =>
+    oneCut(recorded.get(number)!),
+  )
 
   async function everyCut(block: RecordedBlock, form: Form): Promise<void> {
     for (const cut of cutsOf(block)) await tryCut(block, cut, { engine: fast, form })
@@ -93,7 +93,7 @@ describe.skipIf(isAbsent(pathOf(NUMBERS[0]!)))('recorded blocks of OP Sepolia', 
   }
 })
 
-/** What is shown of the block and what is stored of it, in texts. */
+/** Describes the visible block and its stored rows, in texts. */
 function outcomeOf(world: WitnessWorld, { number, diff, trie }: RecordedBlock) {
   const lease = world.reader.lease('standard')
   try {
@@ -101,8 +101,9 @@ function outcomeOf(world: WitnessWorld, { number, diff, trie }: RecordedBlock) {
     const state = lease.view.state(block)
     const stored = openStore(world.database).diff(block.hash)!
     return {
-      ...{ hash: hex(block.hash), header: hex(hashHeader(block.header)) },
-      // Nobody has computed it: the state root of a lazy block is its source's word.
+      hash: hex(block.hash),
+      header: hex(hashHeader(block.header)),
+      // The test computes the state root, because a lazy block has the root that its source sent.
       stateRoot: hex(trie.stateRoot(trie.preview(trie.base(), stored))),
       transactions: block.transactions().map(({ raw }) => hex(raw)),
       receipts: block.receipts().map((receipt) => hex(encodeReceipt(receipt))),
@@ -110,8 +111,8 @@ function outcomeOf(world: WitnessWorld, { number, diff, trie }: RecordedBlock) {
         account: readAccount(state, address),
         slots: slots.map(({ key }) => hex(readSlot(state, address, key))),
       })),
-      unusual: world.told.map(({ type }) => type).filter((type) => !USUAL.includes(type)),
-      again: AGAIN.filter((what) => world.count(what) > 0),
+      unusual: world.emitted.map(({ type }) => type).filter((type) => !USUAL.includes(type)),
+      repeated: REEXECUTED.filter((what) => world.count(what) > 0),
     }
   } finally {
     lease.release()
@@ -131,18 +132,18 @@ function recordedOf({ hash, header, ...block }: RecordedBlock): Outcome {
       slots: slots.map((slot) => hex(slot.after)),
     })),
     unusual: [],
-    again: [],
+    repeated: [],
   }
 }
 
 const USUAL: readonly string[] = ['published', 'sealed', 'check']
-/** Of a canonical block that is not only compared. */
-const AGAIN = ['sealed_executed_whole', 'sealed_completed_flashblocks', 'canonical_mismatch']
+/** Counters of a canonical block that the writer executes rather than compares. */
+const REEXECUTED = ['sealed_executed_whole', 'sealed_completed_flashblocks', 'canonical_mismatch']
 
 const nameOf = (cut: Cut) => (cut.length > 2 ? 'single transactions' : cut.join(' and '))
 
-/** And what the writer says. */
-function nameWith(name: string, { told }: WitnessWorld): string {
-  const messages = told.flatMap((effect) => ('message' in effect ? [effect.message] : []))
+/** Appends the messages of the writer to the name. */
+function nameWith(name: string, { emitted }: WitnessWorld): string {
+  const messages = emitted.flatMap((effect) => ('message' in effect ? [effect.message] : []))
   return [name, ...messages].join(': ')
 }

@@ -1,4 +1,7 @@
-/** Precompiled contracts: a sample of go-ethereum's vectors (CONFORMANCE_DIR, precompiles), and what OP forks change. */
+/**
+ * Precompiled contracts: a sample of go-ethereum's vectors (CONFORMANCE_DIR, precompiles), and the
+ * changes of OP forks.
+ */
 import { createHash, createSign, generateKeyPairSync } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +12,7 @@ import { bigintToBytes, bytesToBigint } from '../../engine/primitives/words.ts'
 import { CURVES } from '../fixtures/curve-inputs.ts'
 import { describeEngines } from '../fixtures/engines.ts'
 import {
-  areVectorsHere,
+  areVectorsPresent,
   runPrecompile as runOn,
   runVector,
   VECTOR_FILES,
@@ -26,8 +29,8 @@ describeEngines((engine) => {
     gas?: bigint,
   ) => runOn(engine, { precompile, input, rules, ...(gas === undefined ? {} : { gas }) })
 
-  describe.skipIf(!areVectorsHere)(`vectors of ${VECTORS}`, () => {
-    test.each(VECTOR_FILES)('%s', async (...file) => {
+  describe.skipIf(!areVectorsPresent)(`a vector of ${VECTORS}`, () => {
+    test.each(VECTOR_FILES)('has the expected result: %s', async (...file) => {
       const all = vectorsOf(file)
       const [, , , sample] = file
       const every = Math.max(1, Math.floor(all.length / sample))
@@ -37,7 +40,8 @@ describeEngines((engine) => {
       }
     })
   })
-  if (!areVectorsHere) test('no vectors here: set CONFORMANCE_DIR', ({ skip }) => skip())
+  if (!areVectorsPresent)
+    test('the vectors of precompiled contracts need CONFORMANCE_DIR', ({ skip }) => skip())
 
   describe('MODEXP', () => {
     const length = (bytes: Uint8Array) => word(BigInt(bytes.length))
@@ -45,7 +49,7 @@ describeEngines((engine) => {
       Buffer.concat([length(base), length(exponent), length(modulus), base, exponent, modulus])
     const rules = { spec: 'prague', precompiles: undefined } as const
 
-    test('is the power that multiplication gives', async () => {
+    test('gives the power of repeated multiplication', async () => {
       const number = fc.uint8Array({ maxLength: 40 })
       const exponents = fc.oneof(fc.uint8Array({ maxLength: 2 }), fc.constant(bytes('00010001')))
       await fc.assert(
@@ -62,17 +66,17 @@ describeEngines((engine) => {
       )
     })
 
-    test('what is missing of the input is zero', async () => {
-      const whole = input(bytes('03'), bytes('0200'), bytes('ff00'))
-      const cut = whole.subarray(0, -1)
-      expect(await runPrecompile(5, cut, rules)).toEqual(await runPrecompile(5, whole, rules))
-      expect(await runPrecompile(5, whole.subarray(0, 98), rules)).toMatchObject({
+    test('reads missing input as zero', async () => {
+      const full = input(bytes('03'), bytes('0200'), bytes('ff00'))
+      const cut = full.subarray(0, -1)
+      expect(await runPrecompile(5, cut, rules)).toEqual(await runPrecompile(5, full, rules))
+      expect(await runPrecompile(5, full.subarray(0, 98), rules)).toMatchObject({
         output: '0x0000',
       })
     })
 
-    test('takes an exponent as long as it is paid for', async () => {
-      // As one number that is shifted bit by bit it would take a minute.
+    test('accepts an exponent of 400,000 bytes that is paid for', async () => {
+      // A single number that is shifted bit by bit would take a minute.
       const exponent = new Uint8Array(400_000).fill(0xff)
       const result = await runPrecompile(5, input(bytes('03'), exponent, bytes('fffffffb')), rules)
       // 3 to the power of 2^3200000 − 1: the exponent modulo the order of the prime field.
@@ -94,14 +98,14 @@ describeEngines((engine) => {
     return bigintToBytes(result, 4)
   }
 
-  describe('curves', () => {
+  describe('a contract of curves', () => {
     const rules = { spec: 'prague', precompiles: undefined } as const
     const sums = [
       ['G1', 12, CURVES.sumG1],
       ['G2', 14, CURVES.sumG2],
     ] as const
     test.each(sums)(
-      'a sum in %s of many terms is that of its parts',
+      'gives a sum of many terms in %s that equals one product',
       async (_, precompile, input) => {
         const terms = Array.from(
           { length: 19 },
@@ -117,24 +121,30 @@ describeEngines((engine) => {
       ['BLS12-381', 15, CURVES.blsPairs, CURVES.order.bls],
       ['BN254', 8, CURVES.bnPairs, CURVES.order.bn],
     ] as const
-    test.each(pairings)('pairings of %s cancel out', async (_, precompile, input, order) => {
-      // Σ ab = 1 + 2 + … + 9, less 45.
-      const pairs = Array.from({ length: 9 }, (_, index) => [BigInt(index + 1), 1n] as const)
-      const word = async (given: Uint8Array) =>
-        ((await runPrecompile(precompile, given, rules)) as { output: string }).output
-      const cancelled = input([...pairs, [order - 9n, 5n]])
-      const infinite = new Uint8Array(input([[1n, 1n]]).length)
-      expect(await word(cancelled)).toBe(`0x${'1'.padStart(64, '0')}`)
-      expect(await word(Buffer.concat([infinite, cancelled]))).toBe(`0x${'1'.padStart(64, '0')}`)
-      expect(await word(input([...pairs, [order - 9n, 4n]]))).toBe(`0x${'0'.repeat(64)}`)
-    })
+    test.each(pairings)(
+      'accepts pairings of %s that cancel out, and only these',
+      async (_, precompile, input, order) => {
+        // Σ ab = 1 + 2 + … + 9, less 45.
+        const pairs = Array.from({ length: 9 }, (_, index) => [BigInt(index + 1), 1n] as const)
+        const word = async (given: Uint8Array) =>
+          ((await runPrecompile(precompile, given, rules)) as { output: string }).output
+        const cancelled = input([...pairs, [order - 9n, 5n]])
+        const infinite = new Uint8Array(input([[1n, 1n]]).length)
+        expect(await word(cancelled)).toBe(`0x${'1'.padStart(64, '0')}`)
+        expect(await word(Buffer.concat([infinite, cancelled]))).toBe(`0x${'1'.padStart(64, '0')}`)
+        expect(await word(input([...pairs, [order - 9n, 4n]]))).toBe(`0x${'0'.repeat(64)}`)
+      },
+    )
 
-    test.each(pairings)('%s: a point that is none takes all gas', async (_, precompile, input) => {
-      const last = Buffer.from(input([[1n, 1n]]))
-      last[last.length - 1]! ^= 1
-      const bad = Buffer.concat([input(Array.from({ length: 5 }, () => [1n, 1n])), last])
-      expect(await runPrecompile(precompile, bad, rules)).toMatch(/point(:| is) not on curve/)
-    })
+    test.each(pairings)(
+      'refuses a point that is not on the curve %s',
+      async (_, precompile, input) => {
+        const last = Buffer.from(input([[1n, 1n]]))
+        last[last.length - 1]! ^= 1
+        const bad = Buffer.concat([input(Array.from({ length: 5 }, () => [1n, 1n])), last])
+        expect(await runPrecompile(precompile, bad, rules)).toMatch(/point(:| is) not on curve/)
+      },
+    )
   })
 
   describe('a deadline', () => {
@@ -154,9 +164,9 @@ describeEngines((engine) => {
       ['many pairings of BLS12-381', 15, CURVES.blsPairs(repeated([3n, 5n], 30))],
       ['many pairings of BN254', 8, CURVES.bnPairs(repeated([3n, 5n], 30))],
     ]
-    test.each(cases)('stops %s in the middle', async (_, precompile, input) => {
+    test.each(cases)('stops %s during the contract', async (_, precompile, input) => {
       const session = engine.openSession(world({}), BLOCK, { ...PRAGUE, chainId: 1n })
-      session.beginTransaction()
+      session.startTransaction()
       const to = hexToBytes(`0x${precompile.toString(16).padStart(40, '0')}`)
       let polls = 0
       const limits = { isExpired: () => ++polls > 5 }
@@ -167,29 +177,30 @@ describeEngines((engine) => {
       expect(polls).toBe(6)
     })
 
-    test('is looked at around every contract: a few steps may call a dear one', async () => {
-      // JUMPDEST, STATICCALL of the hash at 2 with nothing, POP, again.
+    test('is checked at each call of a contract, as few steps may cost much time', async () => {
+      // A loop of JUMPDEST, STATICCALL of the hash at 2 with empty input, and POP.
       const code = '5b 5f 5f 5f 5f 6002 5a fa 50 5f 56'
       const session = engine.openSession(world({ 2: { code } }), BLOCK, { ...PRAGUE, chainId: 1n })
-      const calls = async (most: number) => {
-        session.beginTransaction()
+      const calls = async (max: number) => {
+        session.startTransaction()
         let polls = 0
-        const limits = { isExpired: () => ++polls > most, fuel: 1_000 }
+        const limits = { isExpired: () => ++polls > max, fuel: 1_000 }
         return session.run(message({ gas: 10_000_000n }), limits)
       }
-      // A thousand steps are less than one slice: without the looks at each call the fuel would end it.
+      // A thousand steps are less than one slice. The fuel would end them if calls did not poll the
+      // deadline.
       expect(await calls(20)).toEqual({ status: 'stopped', why: 'deadline' })
       expect(await calls(2_000)).toEqual({ status: 'stopped', why: 'fuel' })
     })
   })
 
-  describe('OP forks', () => {
+  describe('the rules of an OP fork', () => {
     const forks = ['fjord', 'granite', 'isthmus', 'jovian', 'karst'] as const
     const changesOf = (name: (typeof forks)[number]) =>
       (FORKS as readonly ForkRow[]).find((fork) => fork.name === name)!.changes.precompiles
 
     test.each(forks)(
-      '%s: P256VERIFY takes 3450 gas, from Karst on 6900, not on Ethereum before Osaka',
+      'give P256VERIFY a price in %s: 3450 gas, from Karst on 6900, none in plain Prague',
       async (fork) => {
         const price = fork === 'karst' ? 6900 : 3450
         const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -219,7 +230,7 @@ describeEngines((engine) => {
       },
     )
 
-    const limits: [precompile: number, fork: (typeof forks)[number], most: number, unit: number][] =
+    const limits: [precompile: number, fork: (typeof forks)[number], max: number, unit: number][] =
       [
         [8, 'granite', 112_687, 192],
         [8, 'isthmus', 112_687, 192],
@@ -236,19 +247,19 @@ describeEngines((engine) => {
         [15, 'karst', 156_672, 384],
       ]
     test.each(limits)(
-      '0x%i in %s takes %i bytes, one more element is too long',
-      async (precompile, fork, most, unit) => {
-        const fit = Math.floor(most / unit)
+      'let contract %i in %s accept %i bytes, but not one element more',
+      async (precompile, fork, max, unit) => {
+        const maxCount = Math.floor(max / unit)
         const rules = { spec: 'prague', precompiles: changesOf(fork) }
         // Points at infinity cost gas but no time.
         const enough = 10_000_000_000n
         expect(
-          await runPrecompile(precompile, new Uint8Array(fit * unit), rules, enough),
+          await runPrecompile(precompile, new Uint8Array(maxCount * unit), rules, enough),
         ).toMatchObject({
           gas: expect.any(Number),
         })
         expect(
-          await runPrecompile(precompile, new Uint8Array((fit + 1) * unit), rules, enough),
+          await runPrecompile(precompile, new Uint8Array((maxCount + 1) * unit), rules, enough),
         ).toBe(precompile === 8 ? 'bad elliptic curve pairing input size' : 'invalid input length')
       },
     )

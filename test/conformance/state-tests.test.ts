@@ -1,4 +1,7 @@
-/** A sample of the state tests of ethereum/tests and EEST (CONFORMANCE_DIR, statetest); `test/outside/statetest.ts` runs them all. */
+/**
+ * A sample of the state tests of ethereum/tests and EEST (CONFORMANCE_DIR, statetest).
+ * `test/outside/statetest.ts` runs them all.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -10,7 +13,10 @@ const packs = join(
   process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
   'statetest/packs/visible',
 )
-/** Of each pack, about this many of its transactions; those that spin for seconds are left to the full run. */
+/**
+ * The sample takes about this many transactions of each pack. The full run alone has those that run
+ * for seconds.
+ */
 const SAMPLE = 3
 const SLOW =
   /Call50000|Callcode50000|Return50000|QuadraticComplexity|vmPerformance|LoopCalls|run_until_out_of_gas|random_statetest|kzg|bls12|modexp|eip7883|eip196|eip197/i
@@ -34,7 +40,7 @@ const linesOf = (file: string): string[] =>
     .split('\n')
     .filter((line) => line !== '')
 
-/** A line's cases by fork, oldest first. */
+/** Splits the cases of a line by fork, oldest first. */
 function casesOf(line: string): Case[][] {
   const unit = JSON.parse(line)
   const { env, pre, chainId, post, txs, blob } = unit
@@ -56,8 +62,8 @@ const osaka = files
   .flatMap((line) => casesOf(line).flat())
   .filter(([, { fork }]) => fork === 'Osaka')
 describeEngines((engine) => {
-  describe.skipIf(cases.length === 0)(`state tests of ${packs}`, () => {
-    test.each(cases)('%s', async (_, one, expected) => {
+  describe.skipIf(cases.length === 0)(`a state test of ${packs}`, () => {
+    test.each(cases)('has the expected root, logs and validity: %s', async (_, one, expected) => {
       const result = await runStateCase(one, [engine])
       expect([result.stateRoot, result.logsHash, result.error !== undefined], result.error).toEqual(
         [expected.root, expected.logs, expected.isInvalid],
@@ -65,8 +71,8 @@ describeEngines((engine) => {
     })
   })
 
-  describe.skipIf(osaka.length === 0)('Osaka’s state tests', () => {
-    test('end the same with the opcodes, the contracts and the gas of Karst', async () => {
+  describe.skipIf(osaka.length === 0)('the state tests of Osaka', () => {
+    test('have the expected results with the opcodes, contracts and gas of Karst', async () => {
       expect(osaka.length).toBeGreaterThan(1_000)
       for (const [id, one, expected] of osaka) {
         const result = await runStateCase({ ...one, isKarst: true }, [engine])
@@ -79,4 +85,4 @@ describeEngines((engine) => {
     })
   })
 })
-if (cases.length === 0) test('no state tests here: set CONFORMANCE_DIR', ({ skip }) => skip())
+if (cases.length === 0) test('the state tests need CONFORMANCE_DIR', ({ skip }) => skip())

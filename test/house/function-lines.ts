@@ -1,20 +1,24 @@
 /**
- * Lines of functions, their heads included, read from the layout that the formatter gives them: a function ends on the first line as far
- * in as the one that it begins on. Biome counts neither blank lines nor all others.
+ * This module counts the lines of functions, including their heads, from the formatter's layout. A
+ * function ends on the first line with the indentation of its opening line. Biome does not count
+ * blank lines and some others.
  */
 
 export type FunctionLines = {
   readonly name: string
   readonly lines: number
-  /** The line above it. */
+  /** The line above the function. */
   readonly before: string
 }
 
-/** What opens a block of statements, or another thing that is no function; `name: while` is a loop with a label. */
+/**
+ * These words open a block of statements or another construct that is no function; `name: while` is
+ * a labelled loop.
+ */
 const NO_FUNCTION =
   /^(\w+: )?(\} )?(if|else|for|while|do|switch|try|catch|finally|class|interface|type|case|default|return(?! (async )?(function|\(|\w+ =>))|export (abstract )?(class|interface|type|default class)|abstract class|declare)\b/
 const NAME = /^(?:function\*? (\w+)|const (\w+)|(?:(?:static|get|set|override) )*\*?(#?\w+))/
-/** Before what says which function it is. */
+/** These modifiers precede the word that says which function follows. */
 const MODIFIERS = /^(export )?(default )?(async )?/
 
 export function functionLines(text: string): FunctionLines[] {
@@ -33,12 +37,14 @@ export function functionLines(text: string): FunctionLines[] {
   })
 }
 
-/** An arrow, the end of a list of parameters, or of the type behind it. */
+/**
+ * A function's body opens after an arrow, a list of parameters, or the return type behind the list.
+ */
 const isBody = (line: string): boolean =>
   /=> \{$/.test(line) ||
   (/\)(: [^=]+)? \{$/.test(line) && !/^\s*(\} )?(if|for|while|switch|catch)\b/.test(line))
 
-/** Where the list of parameters begins that ends on this line. */
+/** Finds the line on which the list of parameters starts that ends on this line. */
 function headOf(lines: readonly string[], at: number): number {
   let head = at
   while (/^\s*[)}\]]/.test(lines[head]!)) {

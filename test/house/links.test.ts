@@ -1,4 +1,4 @@
-/** Pages name files that are there. */
+/** Every file that a page links to must exist. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -10,9 +10,11 @@ const brokenIn = (page: string, text: string): string[] =>
     .map(([, link]) => link!)
     .filter((link) => !/^[a-z]+:/.test(link) && !existsSync(join(dirname(page), link)))
 
-test.each(pages)('%s', (page) => expect(brokenIn(page, readFileSync(page, 'utf8'))).toEqual([]))
+test.each(pages)('every link of %s leads to a file', (page) =>
+  expect(brokenIn(page, readFileSync(page, 'utf8'))).toEqual([]),
+)
 
-test('one that is not there is found', () => {
+test('a link to a missing file is found', () => {
   expect(
     brokenIn('docs/a.md', '[it](adr/0000-nothing.md#x), [on](https://a.b), [up](../README.md)'),
   ).toEqual(['adr/0000-nothing.md'])

@@ -1,4 +1,7 @@
-/** Packages that few tests and benchmarks need stand in folders of their own (test/kit/own-packages.ts), and nobody imports them from elsewhere. */
+/**
+ * Packages that few tests and benchmarks need are in folders of their own
+ * (test/kit/own-packages.ts). No file outside such a folder imports them.
+ */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -15,7 +18,6 @@ const everywhere: Manifest = read('package.json')
 const installed = new Set(
   Object.keys({ ...everywhere.dependencies, ...everywhere.devDependencies }),
 )
-/** The folders that have packages of their own. */
 const own = new Map(
   globSync('{bench,engine,rpc,test,workers}/**/package.json', { exclude }).flatMap((file) => {
     const { dependencies }: Partial<Manifest> = read(file)
@@ -23,22 +25,22 @@ const own = new Map(
   }),
 )
 
-/** Programs in it are text, and run where their packages are installed. */
+/** The programs in this file are strings, and they run where their packages are installed. */
 const TEXTS = 'test/outside/package/programs.ts'
 
-/** @returns packages that a file imports, of which `npm ci` in the root installs none */
+/** Lists the packages that a file imports and that `npm ci` in the root does not install. */
 function faults(file: string, text: string): readonly string[] {
   const namesIn = (...patterns: readonly RegExp[]) =>
     patterns.flatMap((pattern) => [...text.matchAll(pattern)].map(([, name]) => packageOf(name!)))
   const types = namesIn(/^import type [^'";]*\bfrom '([^.'][^']*)'/gm)
   const values = namesIn(
     /^(?:import(?! type )|export) (?:[^'";]*\bfrom )?'([^.'][^']*)'/gm,
-    // At the start of a line: others are in texts that a browser or a table has.
+    // Only imports at the start of a line count: others are in strings for a browser or a table.
     /^\s*(?:const [^=`'"]*= \(?)?await import\('([^.'][^']*)'\)/gm,
   )
-  // A check installs the folder before it reads types in it.
-  const here = own.get(dirname(file)) ?? {}
-  return [...values, ...types.filter((name) => !(name in here))].filter(
+  // A check installs the folder's packages before it reads the types of the folder.
+  const ownDependencies = own.get(dirname(file)) ?? {}
+  return [...values, ...types.filter((name) => !(name in ownDependencies))].filter(
     (name) => !name.startsWith('node:') && !installed.has(name),
   )
 }
@@ -49,7 +51,7 @@ const packageOf = (specifier: string): string =>
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/')
 
-test('nobody imports a package that `npm ci` does not install', () => {
+test('no file imports a package that `npm ci` does not install', () => {
   const files = globSync('{bench,test}/**/*.ts', { exclude }).filter((file) => file !== TEXTS)
   expect(files.length).toBeGreaterThan(500)
   const found = files.flatMap((file) =>
@@ -71,15 +73,18 @@ test.each([
   ['test/outside/page/x.ts', "import type { Page } from 'playwright-core'", []],
   ['test/outside/page/x.ts', "import { chromium } from 'playwright-core'", ['playwright-core']],
   ['test/x.ts', "import { http } from 'viem'\nimport { x } from './x.ts'\nimport 'node:fs'", []],
-])('%s: %s', (file, text, found) => {
+])('imports without an installed package are found in %s: %s', (file, text, found) => {
   expect(faults(file, text)).toEqual(found)
 })
 
-test.each([...own])('%s has exact versions and a lock with their sums', (folder, dependencies) => {
-  for (const version of Object.values(dependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/)
-  const { packages }: Lock = read(join(folder, 'package-lock.json'))
-  const { '': root, ...others } = packages
-  expect(root).toMatchObject({ dependencies })
-  for (const [name, { integrity }] of Object.entries(others))
-    expect([name, integrity]).toEqual([name, expect.stringMatching(/^sha512-/)])
-})
+test.each([...own])(
+  'the folder %s has exact versions and a lock with checksums',
+  (folder, dependencies) => {
+    for (const version of Object.values(dependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/)
+    const { packages }: Lock = read(join(folder, 'package-lock.json'))
+    const { '': root, ...others } = packages
+    expect(root).toMatchObject({ dependencies })
+    for (const [name, { integrity }] of Object.entries(others))
+      expect([name, integrity]).toEqual([name, expect.stringMatching(/^sha512-/)])
+  },
+)

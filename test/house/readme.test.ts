@@ -1,4 +1,7 @@
-/** The README is the first thing that a stranger reads: it stays short, and shows what the node does. */
+/**
+ * The README is the first thing that a stranger reads, so it stays short and shows what the node
+ * does.
+ */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 
@@ -8,7 +11,7 @@ const MAX_LINE_CHARACTERS = 400
 /** A reader who wants to try the node must not need a decision record for it. */
 const LINES_WITHOUT_DECISIONS = 60
 
-/** Everything that is wrong with a README, in words. */
+/** Describes everything that is wrong with a README. */
 function problemsOf(text: string): readonly string[] {
   const lines = text.trimEnd().split('\n')
   const words = text.split(/\s+/).filter((word) => word !== '')
@@ -27,10 +30,10 @@ function problemsOf(text: string): readonly string[] {
 
 const PICTURE = '![a page](docs/images/page.png)'
 
-test('the README is short, and has a picture', () =>
+test('the README is short and has a picture', () =>
   expect(problemsOf(readFileSync('README.md', 'utf8'))).toEqual([]))
 
-describe('found', () => {
+describe('the search for problems', () => {
   const cases: [name: string, text: string, problem: string][] = [
     ['too many lines', `${PICTURE}\n${'a\n'.repeat(150)}`, '151 lines, at most 150'],
     [
@@ -46,5 +49,7 @@ describe('found', () => {
     ],
     ['no picture', 'words', 'no picture'],
   ]
-  test.each(cases)('%s', (_name, text, problem) => expect(problemsOf(text)).toEqual([problem]))
+  test.each(cases)('finds %s', (_name, text, problem) =>
+    expect(problemsOf(text)).toEqual([problem]),
+  )
 })

@@ -1,6 +1,7 @@
 /**
- * Memory that threads share, read in the source: on x64 a plain access between two atomic ones happens to keep its place, and elsewhere it
- * does not, so that no run of a test on x64 finds it.
+ * These tests read the source of modules whose memory is shared by threads. On x64 a plain access
+ * between two atomic accesses happens to stay in order, but elsewhere it does not. No run on x64
+ * can find such a mistake.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -10,13 +11,16 @@ const sourceOf = (path: string): string =>
   readFileSync(new URL(path, root), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
 
 /**
- * Every file of the engine that uses Atomics, by what keeps its accesses in order. `turns`: readers look at a word before and after, and
- * take no lock. `published`: what one atomic word leads to is complete before it, and is not changed while anybody may read it.
- * `words`: each atomic word says all.
+ * Every file of the engine that uses Atomics is listed with the rule that keeps its accesses in
+ * order.
+ * `turns`: readers compare a word before and after the read, and take no lock.
+ * `published`: the data behind an atomic word is complete before the word is stored. The data does
+ * not change while anybody may read it.
+ * `words`: each atomic word is complete information by itself.
  */
 const ORDER: Readonly<Record<string, 'turns' | 'published' | 'words'>> = {
   'engine/chain/reader.ts': 'words',
-  'engine/storage/database/gate.ts': 'words',
+  'engine/storage/database/read-barrier.ts': 'words',
   'engine/txpool/shared/reader.ts': 'turns',
   'engine/txpool/shared/rows.ts': 'turns',
   'engine/txpool/shared/runs.ts': 'turns',
@@ -27,18 +31,21 @@ const ORDER: Readonly<Record<string, 'turns' | 'published' | 'words'>> = {
   'engine/views/pages.ts': 'words',
   'engine/views/publisher.ts': 'words',
   'engine/views/reader.ts': 'words',
-  'engine/views/record.ts': 'published',
-  'engine/views/table.ts': 'published',
+  'engine/views/chain-snapshot.ts': 'published',
+  'engine/views/diff-layer.ts': 'published',
 }
 
-test('each file of the engine that uses Atomics says what keeps its accesses in order', () => {
+test('each file of the engine that uses Atomics is listed with its rule of order', () => {
   const found = globSync('engine/**/*.ts', { cwd: root }).filter((path) =>
     /\bAtomics\./.test(sourceOf(path)),
   )
   expect(found.sort()).toEqual(Object.keys(ORDER).sort())
 })
 
-/** Accesses of shared arrays that are no call of Atomics; keys and values of a question belong to one thread. */
+/**
+ * Finds accesses to shared arrays that do not go through Atomics. The keys and values of a query
+ * belong to one thread.
+ */
 const plain = (source: string): string[] =>
   source
     .split('\n')
@@ -47,21 +54,21 @@ const plain = (source: string): string[] =>
 const stores = (lines: readonly string[]): string[] =>
   lines.filter((line) => /\][!]? (=|\+=|-=) |\+\+(#?words|next)\[/.test(line))
 
-describe('where readers take no lock', () => {
-  test('the cache of the views has no plain access', () => {
+describe('memory that is read without a lock', () => {
+  test('has no plain access in the cache of the views', () => {
     expect(plain(sourceOf('engine/views/cache.ts'))).toEqual([])
   })
 
-  test('readers of rows have none but to the seeds, which are written once before any thread has them', () => {
+  test('has no plain read of rows, except of seeds that never change', () => {
     const [reader, writer] = sourceOf('engine/txpool/shared/rows.ts').split('  open(): number {')
     const ofReader = plain(reader!).filter((line) => !line.includes('[SEEDS + 2 * word'))
     expect(ofReader).toEqual([])
-    // What only the writer reads is its own.
+    // Words that only the writer reads belong to the writer.
     const ofWriter = stores(plain(writer!)).filter((line) => !/words\[(FREE|FRESH)\]/.test(line))
     expect(ofWriter).toEqual([])
   })
 
-  test('readers of runs have none', () => {
+  test('has no plain read of runs', () => {
     const source = sourceOf('engine/txpool/shared/runs.ts')
     const reader = source.slice(source.indexOf('    after('), source.indexOf('    add('))
     expect(reader).toContain('isSame()')
@@ -69,14 +76,14 @@ describe('where readers take no lock', () => {
     expect(stores(plain(source)).filter((line) => !/next\[(FREE|fresh)\]/.test(line))).toEqual([])
   })
 
-  test('what the front reads of a task that still runs is stored atomically', () => {
+  test('has no plain store of task fields that the front reads during the task', () => {
     const source = sourceOf('workers/pool/task-memory.ts')
     const reply = source.slice(source.indexOf('export function writeReply'))
     expect(reply).not.toMatch(/\[(line|lineOf\(index\)) \+ (STATUS|MICROS)\] =/)
   })
 })
 
-test('a plain access is found', () => {
+test('the search finds plain accesses and stores', () => {
   expect(plain('const count = words[entry + COUNT]!\nAtomics.load(words, at)')).toHaveLength(1)
   expect(stores(plain('words[at] = 1\nconst a = words[at]!\nnext[run] = first'))).toHaveLength(2)
 })

@@ -1,4 +1,4 @@
-/** A thread may be terminated while it loads: nothing that it loads may end the process then. */
+/** A thread may be terminated while it loads, so nothing that it loads may end the process then. */
 import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
@@ -7,7 +7,9 @@ const file = (path: string) => new URL(`../../${path}`, import.meta.url)
 
 type Loaded = { readonly why: string; readonly addons: readonly string[] }
 
-/** Requires a module in a thread: why it could not be loaded, if so, and the native addons that it brought. */
+/**
+ * Requires a module in a thread, and reports why that failed and which native addons were loaded.
+ */
 function load(path: string): Promise<Loaded> {
   const source = `
     const { parentPort, workerData } = require('node:worker_threads')
@@ -39,35 +41,35 @@ const whyNotRequired = async (path: string) => (await load(path)).why
 test.each([
   'pool/execute',
   'writer/writer',
-  'keeper/keeper',
+  'persistence/persistence',
   'sequencer/sequencer',
-  'feeds/feed',
+  'feed-client/feed',
   'bootstrap/reader',
 ])(
-  'no module of workers/%s.ts awaits while it is loaded: V8 aborts when it is terminated then',
+  'no module of workers/%s.ts awaits while it loads (V8 would abort at a termination)',
   async (name) => {
-    // They are all there and run, and miss at most the data that the node gives the thread.
+    // All modules are found and run; at most the data that the node gives to the thread is missing.
     expect(['', 'TypeError']).toContain(await whyNotRequired(`workers/${name}.ts`))
   },
-  // A busy machine takes long to load all modules of a thread; a hang is seen all the same.
+  // A busy machine takes long to load all modules of a thread, but a hang is still detected.
   60_000,
 )
 
-test('a module that awaits is found', async () => {
+test('the test finds a module that awaits', async () => {
   expect(await whyNotRequired('test/fixtures/awaits.ts')).toBe('ERR_REQUIRE_ASYNC_MODULE')
 })
 
 test.each(['workers/pool/execute.ts', 'test/fixtures/pool-worker.ts'])(
-  '%s says what requiring it gives: Node aborts when it is terminated while it wraps a default export',
+  '%s names its "module.exports", because Node may abort without the name',
   (path) => {
     expect(readFileSync(file(path), 'utf8')).toContain("as 'module.exports'")
   },
 )
 
-test('the pool worker of tests loads no addon: their pools end threads that are still loading', async () => {
+test('the pool worker of tests loads no addon, because it may end while it loads', async () => {
   expect((await load('test/fixtures/pool-worker.ts')).addons).toEqual([])
 })
 
-test('an addon is seen', async () => {
+test('the test finds an addon that a thread loads', async () => {
   expect((await load('workers/pool/execute.ts')).addons.join()).toContain('secp256k1')
 })

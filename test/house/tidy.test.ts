@@ -1,12 +1,15 @@
-/** Checks what no linter knows of this house: who may import whom, and how long a file may grow. */
+/**
+ * These tests check what no linter knows of this project: who may import whom, and how long a file
+ * may be.
+ */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { FORKS } from '../../engine/chainspec/forks.ts'
-import { LANE_NAMES, LANES } from '../../rpc/seam/lane.ts'
+import { QUEUE_CLASS_NAMES, QUEUE_CLASSES } from '../../rpc/core/queue-class.ts'
 import { functionLines } from './function-lines.ts'
 
-/** Each folder may import itself and what stands before it. docs/adr/0024 says what each is for. */
+/** Each folder may import itself and the folders before it. docs/adr/0024 says what each is for. */
 const order: readonly string[] = [
   ...[
     'primitives',
@@ -30,7 +33,7 @@ const order: readonly string[] = [
     'storage/lazy',
     'storage/directory',
     'storage/bootstrap',
-    'storage/keeper',
+    'storage/persistence',
     'views',
     'chain',
     'txpool',
@@ -44,7 +47,7 @@ const order: readonly string[] = [
     'verify',
   ].map((name) => `engine/${name}`),
   ...[
-    'seam',
+    'core',
     'limiter',
     'json',
     'events',
@@ -53,13 +56,13 @@ const order: readonly string[] = [
     'methods',
     'methods/development',
     'dispatch',
-    'legacy',
+    'forwarding',
     'wire',
     'page',
-    'behind',
+    'proxy',
     'sockets',
     'http',
-    'feed',
+    'feed-server',
   ].map((name) => `rpc/${name}`),
   'rpc',
   ...[
@@ -70,14 +73,14 @@ const order: readonly string[] = [
     'process',
     'data',
     'pool',
-    'keeper',
+    'persistence',
     'bootstrap',
-    'feeds',
+    'feed-client',
     'writer',
     'sequencer',
     'follower',
     'front',
-    'cells',
+    'front-threads',
     'node',
     'commands/shared',
     'commands/*',
@@ -86,35 +89,43 @@ const order: readonly string[] = [
   ].map((name) => `workers/${name}`),
   'workers',
 ]
-/** The product's TypeScript. The sources of the fast engine's module are AssemblyScript, which only its compiler reads. */
+/**
+ * Lists the product's TypeScript files. The sources of the fast engine's module are AssemblyScript,
+ * which only its compiler reads.
+ */
 const productFiles = (): string[] =>
   globSync('{engine,rpc,workers}/**/*.ts').filter(
     (file) => !/^engine\/evm\/fast\/(asm|node_modules)\//.test(file),
   )
-/** Files of one folder: more are a list in which nobody finds anything. */
-const MOST_FILES = 25
+/** A folder with more files is a list in which nobody finds anything. */
+const MAX_FILES = 25
 
-/** A command is a folder that is not listed: all of them stand in one place, so that none imports another. */
-const placeOf = (folder: string): number =>
+/**
+ * Gives the position of a folder in `order`. All folders of commands have one position, so that no
+ * command imports another.
+ */
+const orderOf = (folder: string): number =>
   order.indexOf(
     order.includes(folder) ? folder : folder.replace(/^(workers\/commands\/)[^/]+$/, '$1*'),
   )
 const mayImport = (from: string, target: string): boolean =>
-  from === target || (placeOf(target) >= 0 && placeOf(target) < placeOf(from))
+  from === target || (orderOf(target) >= 0 && orderOf(target) < orderOf(from))
 
-/** The reference engine in pieces. */
+/** These files make up the reference engine. */
 const reference = [
   'engine/evm/reference/reference.ts',
   'engine/evm/reference/gas.ts',
   'engine/evm/reference/kernel.ts',
   'engine/evm/reference/outcome.ts',
   'engine/evm/reference/precompiles.ts',
-  'engine/evm/reference/state.ts',
+  'engine/evm/reference/state-manager.ts',
   'engine/evm/reference/trace.ts',
   'engine/evm/reference/transient.ts',
 ]
 
-/** The only files that may import a package; a package that is not listed may not be imported at all. */
+/**
+ * Only these files may import the package; a package that is not listed may not be imported at all.
+ */
 const importers: Record<string, readonly string[]> = {
   '@ethereumjs/common': reference,
   '@ethereumjs/evm': reference,
@@ -126,7 +137,7 @@ const importers: Record<string, readonly string[]> = {
   autocannon: ['workers/commands/bench/load.ts'],
   'cli-progress': ['workers/commands/shared/progress.ts'],
   commander: ['workers/config/flags.ts'],
-  fastify: ['rpc/http/server.ts'],
+  fastify: ['rpc/http/http.ts', 'rpc/http/server.ts'],
   ioredis: ['rpc/limiter/redis-client.ts'],
   'micro-eth-signer/kzg.js': ['engine/primitives/kzg.ts'],
   pino: ['workers/observe/log.ts'],
@@ -135,22 +146,25 @@ const importers: Record<string, readonly string[]> = {
   'prom-client': ['workers/observe/prometheus.ts'],
   'rate-limiter-flexible': ['rpc/limiter/redis.ts'],
   'secp256k1/bindings.js': ['engine/primitives/signature.ts'],
-  'undici/lib/llhttp/llhttp_simd-wasm.js': ['rpc/wire/request-reader.ts'],
+  'undici/lib/llhttp/llhttp_simd-wasm.js': ['rpc/wire/internals.ts'],
   htm: ['rpc/page/view.ts'],
   preact: ['rpc/page/view.ts'],
   'preact/hooks': ['rpc/page/view.ts'],
   uplot: ['rpc/page/chart.ts'],
   ws: [
     'rpc/http/websocket.ts',
-    'workers/feeds/socket.ts',
+    'workers/feed-client/socket.ts',
     'workers/follower/websocket.ts',
     'workers/package/child.ts',
   ],
   zod: ['workers/config/config-file.ts'],
 }
 
-/** Lanes, and the kinds of work that methods say they are. */
-const laneNames = new Set([...LANE_NAMES, ...LANE_NAMES.map((lane) => LANES[lane].runs)])
+/** These are the queue classes and the kinds of work that methods declare. */
+const queueClassNames = new Set([
+  ...QUEUE_CLASS_NAMES,
+  ...QUEUE_CLASS_NAMES.map((queueClass) => QUEUE_CLASSES[queueClass].runs),
+])
 
 const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
   [
@@ -160,73 +174,75 @@ const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
   ],
   [
     /\b(DEFAULT_)?LIMITS\b/,
-    /^(?!rpc\/seam\/limits\.|workers\/config\/options\.)/,
-    'a default is no limit: read the configured one',
+    /^(?!rpc\/core\/limits\.|workers\/config\/options\.)/,
+    'a default is not the limit: read the configured value',
   ],
   [
-    new RegExp(`'(${[...laneNames].join('|')})'`),
-    /^(rpc\/(dispatch|http|limiter|method|seam)|workers\/(data|front|node|observe|pool))\/(?!(lane|log)\.ts$)/,
-    'a lane is one row: ask rpc/seam/lane.ts',
+    new RegExp(`'(${[...queueClassNames].join('|')})'`),
+    /^(rpc\/(dispatch|http|limiter|method|core)|workers\/(data|front|node|observe|pool))\/(?!(queue-class|log)\.ts$)/,
+    'a queue class is one row: read it from rpc/core/queue-class.ts',
   ],
   [
     /-3(20|26|27|80)\d\d\b|\bcode: (-\d|[34]\b)|\.code [!=]== -?\d/,
-    /^(engine|workers|rpc\/(?!seam\/errors\.))/,
-    'say the reason: its code stands in rpc/seam/errors.ts',
+    /^(engine|workers|rpc\/(?!core\/errors\.))/,
+    'use a reason: rpc/core/errors.ts has its code',
   ],
   [
     /'(eth|debug|net|web3|txpool|dev|rpc)_[a-z]\w*'/i,
-    /^rpc\/(events|legacy|dispatch)\//,
-    'ask what a method is about (rpc/seam/about.ts), not for its name',
+    /^rpc\/(events|forwarding|dispatch)\//,
+    'test what a method is about (rpc/core/about.ts), not its name',
   ],
   [/\bonBlock\(/, /^rpc\/methods\//, "say what the method is about, and basis: 'about'"],
-  [/\bas any\b|: any\b|<any\b/, /./, 'say the type'],
+  [/\bas any\b|: any\b|<any\b/, /./, 'name the type'],
+  [/[{,(]\s*\.\.\.\{(?!\})/, /./, 'write the properties out: a literal is not spread'],
   [
     /: Limits\b/,
-    /^(rpc\/(?!(json|method|methods)\/|(rpc|seam\/limits)\.)|workers\/(?!config\/))/,
-    'say which limits: Pick<Limits, …>, or MethodLimits for who runs methods',
+    /^(rpc\/(?!(json|method|methods)\/|(rpc|core\/limits)\.)|workers\/(?!config\/))/,
+    'name the limits: Pick<Limits, …>, or MethodLimits where methods run',
   ],
   [
     /\blog\.(warn|error)\(|\blog\[|\bconsole\.|emitWarning|stderr\.write/,
     /^(engine|rpc|workers)\/(?!observe\/reporter\.)/,
-    'what should not happen is reported: workers/observe/reporter.ts',
+    'report an incident by workers/observe/reporter.ts',
   ],
   [
     /\bcommand(\.name)? [!=]== '/,
     /^workers\/(?!commands\/)/,
-    'nobody asks which command runs: it hands in what differs (workers/node/role.ts)',
+    'do not test which command runs: it passes the difference (workers/node/role.ts)',
   ],
   [
     /\b(?<!tx)pools?\b|\b[tT]ransactionPool\b/i,
     /^engine\//,
-    'a pool is of threads: transactions wait in the txpool (docs/adr/0024)',
+    'a pool has threads: transactions wait in the txpool (docs/adr/0024)',
   ],
   [/node:worker_threads/, /^(engine\/(?!storage\/database)|rpc)/, 'threads belong to workers/'],
   [
     /Date\.now|new Date\(\)|performance\.now|hrtime|Math\.random/,
-    // Where the page begins is the only place that can.
+    // The entry point of the page is the only module that can read them.
     /^(engine|rpc\/(?!page\/main\.))/,
     'inject the clock and the randomness',
   ],
   [
     /^(export )?(let|var) |^(export )?const \w+(: [^=\n]+)? = (new (Weak)?(Map|Set)(<[^\n]*>)?\(\)|(newSlab|(create(?!Require)|make|open)[A-Z]\w*)\()/m,
     /^(engine|rpc)\//,
-    'a module has no state: make it a value and hand it in',
+    'a module has no state: make it a value and pass it',
   ],
   [
     /^(export )?const (\{[^}]*\}|\[[^\]]*\]|[a-z]\w*)(: [^=\n]+)? = (new (\w+Array|\w*ArrayBuffer|DataView|WebAssembly\.(Instance|Memory|Table|Global))\(|Buffer\.alloc)/m,
-    // Its scratch is the thread's, and of no meaning between two hashes: docs/adr/0024.
+    // The scratch memory of keccak belongs to the thread and has no meaning between two hashes:
+    // docs/adr/0024.
     /^(engine\/(?!primitives\/keccak\.)|rpc\/)/,
-    'a module has no buffer: make it a value and hand it in (a constant is NAMED_SO)',
+    'a module has no buffer: make it a value and pass it (a constant is NAMED_LIKE_THIS)',
   ],
   [
     new RegExp(`['".](?:${FORKS.map(({ name, config }) => `${name}|${config}`).join('|')})(?!\\w)`),
     /^(engine\/(?!chainspec\/(forks|networks)\.)|rpc|workers)/,
-    'ask for the rule that a fork changes: a fork has its name in engine/chainspec/forks.ts only',
+    'test the rule that a fork changes: only engine/chainspec/forks.ts names forks',
   ],
   [
     /(?<![\w/])[a-z][a-z-]*\.md\b|\(docs: /,
     /./,
-    'cite a public specification, a source file or an ADR: nobody can open this page',
+    'cite a public specification, a source file or an ADR: readers cannot open this page',
   ],
   [
     /new Uint8Array\(0\)/,
@@ -237,11 +253,14 @@ const bans: [pattern: RegExp, folders: RegExp, reason: string][] = [
   [
     /(?<!Float64Array\.from\([^\n]*)\.(toSorted|sort)\(\)/,
     /^(engine|rpc|workers)\//,
-    'say how to compare',
+    'pass a function that compares',
   ],
 ]
 
-/** Every module a text imports: `from '…'`, `import('…')`, `import '…'` and `createRequire(…)('…')`. */
+/**
+ * Lists every module that a text imports: `from '…'`, `import('…')`, `import '…'` and
+ * `createRequire(…)('…')`.
+ */
 function imports(text: string): string[] {
   const found = text.matchAll(
     /(?:\bfrom |\bimport\(|^import |import\.meta\.url,?\s*\)\()'([^']+)'/gm,
@@ -249,19 +268,22 @@ function imports(text: string): string[] {
   return [...found].map((match) => match[1]!)
 }
 
-/** Lines of a function. */
-const MOST_LINES = 70
-/** The only longer ones, but for those that Biome counts too and that have their reason in a comment for it. */
+/** A function may have this many lines. */
+const MAX_LINES = 70
+/**
+ * Only these functions are longer. Functions that Biome counts too have their reason in a comment
+ * for Biome.
+ */
 const longFunctions: readonly (readonly [file: string, name: string, reason: string])[] = [
   [
     'rpc/dispatch/worker-call.ts',
     'createCallRunner',
-    'short functions over what one task has open: its leases and its output',
+    'short functions that share the leases and the output of one task',
   ],
   [
     'engine/evm/reference/trace.ts',
     'traceSteps',
-    'three moments of one step, each of which reads what the one before it has seen',
+    'three parts of one step, each of which reads values of the part before it',
   ],
 ]
 const LONG_FOR_BIOME = 'biome-ignore lint/complexity/noExcessiveLinesPerFunction: '
@@ -270,14 +292,14 @@ const mayBeLong = (file: string, name: string): boolean =>
 
 const tooLong = (file: string, text: string): string[] =>
   functionLines(text)
-    .filter(({ lines, before }) => lines > MOST_LINES && !before.includes(LONG_FOR_BIOME))
+    .filter(({ lines, before }) => lines > MAX_LINES && !before.includes(LONG_FOR_BIOME))
     .filter(({ name }) => !mayBeLong(file, name))
-    .map(({ name, lines }) => `${name}: ${lines} lines, at most ${MOST_LINES}`)
+    .map(({ name, lines }) => `${name}: ${lines} lines, at most ${MAX_LINES}`)
 
-/** The reason for a longer file stands in its header: "Long because …". */
+/** A longer file has the reason in its header: "Long because …". */
 const isLongWithReason = (text: string) => /^\/\*\*[\s\S]*?Long because/.test(text.slice(0, 2000))
 
-/** What a browser loads. */
+/** A browser loads this folder. */
 const PAGE = 'rpc/page'
 const ALONE = 'a browser gets nothing but rpc/page/'
 
@@ -301,13 +323,13 @@ function faults(file: string, text: string): string[] {
   return found
 }
 
-describe('house', () => {
-  test.each(productFiles())('%s', (file) => {
+describe('a file of the product', () => {
+  test.each(productFiles())('has no fault: %s', (file) => {
     expect(faults(file, readFileSync(file, 'utf8'))).toEqual([])
   })
 })
 
-test('the sources of the engine are files that one can read', () => {
+test('each source of the compiled engine has at most 400 lines, or a reason', () => {
   const long = globSync('engine/evm/fast/asm/**/*.ts').filter((file) => {
     const text = readFileSync(file, 'utf8')
     return text.split('\n').length > 401 && !isLongWithReason(text)
@@ -315,22 +337,22 @@ test('the sources of the engine are files that one can read', () => {
   expect(long).toEqual([])
 })
 
-test('no exception for a function that is short', () => {
+test('each exception for a long function is still needed', () => {
   const short = longFunctions.filter(([file, name]) => {
     const found = functionLines(readFileSync(file, 'utf8'))
-    return !found.some((one) => one.name === name && one.lines > MOST_LINES)
+    return !found.some((one) => one.name === name && one.lines > MAX_LINES)
   })
   expect(short).toEqual([])
 })
 
-test('no folder has more files than one can look over', () => {
+test('no folder has too many files, and each is in the order of imports', () => {
   const counts = new Map<string, number>()
   for (const file of productFiles()) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
-  expect([...counts].filter(([, count]) => count > MOST_FILES)).toEqual([])
-  expect([...counts.keys()].filter((folder) => placeOf(folder) < 0)).toEqual([])
+  expect([...counts].filter(([, count]) => count > MAX_FILES)).toEqual([])
+  expect([...counts.keys()].filter((folder) => orderOf(folder) < 0)).toEqual([])
 })
 
-/** Files that somebody starts, by a script of package.json or by name as a thread. */
+/** These files are started by a script of package.json, or as a thread by their names. */
 const entries = [
   'workers/main.ts',
   'workers/prepare.ts',
@@ -340,7 +362,9 @@ const entries = [
   'rpc/page/main.ts',
 ]
 
-/** Modules that a text names, imports and threads alike: `new URL('./x.ts', import.meta.url)`. */
+/**
+ * Lists the modules that a text imports or starts as threads: `new URL('./x.ts', import.meta.url)`.
+ */
 function targets(file: string, text: string): string[] {
   const threads = [...text.matchAll(/new URL\('([^']+\.ts)'/g)].map((match) => match[1]!)
   return [...imports(text), ...threads]
@@ -348,7 +372,7 @@ function targets(file: string, text: string): string[] {
     .map((name) => join(dirname(file), name))
 }
 
-test('what a file names is there, also what it loads late', () => {
+test('each module that a file imports or starts as a thread exists', () => {
   const files = productFiles()
   const missing = files.flatMap((file) =>
     targets(file, readFileSync(file, 'utf8')).filter((target) => !existsSync(target)),
@@ -356,7 +380,7 @@ test('what a file names is there, also what it loads late', () => {
   expect(missing).toEqual([])
 })
 
-test('no file is dead: what nobody starts or imports is deleted', () => {
+test('each file is imported, or started as a thread or by a script', () => {
   const files = new Set(productFiles())
   const alive = new Set<string>()
   const visit = (file: string) => {
@@ -369,7 +393,7 @@ test('no file is dead: what nobody starts or imports is deleted', () => {
   expect(dead).toEqual([])
 })
 
-describe('a fault is found', () => {
+describe('the search for faults', () => {
   const cases: [file: string, text: string, fault: string][] = [
     ['engine/evm/x.ts', "import { answer } from '../../rpc/dispatch.ts'", 'may not import rpc/'],
     ['engine/state/x.ts', "import { x } from '../views/x.ts'", 'may not import engine/views/'],
@@ -395,51 +419,55 @@ describe('a fault is found', () => {
       "createRequire(import.meta.url)('@nxtedition/rocksdb')",
       'may not import the package @nxtedition/rocksdb',
     ],
-    ['rpc/x.ts', 'limits = DEFAULT_LIMITS', 'a default is no limit: read the configured one'],
-    ['rpc/x.ts', 'process.env.PORT', 'configuration is read in workers/config/config.ts only'],
     [
-      'workers/x.ts',
-      "log.warn('late')",
-      'what should not happen is reported: workers/observe/reporter.ts',
+      'rpc/x.ts',
+      'limits = DEFAULT_LIMITS',
+      'a default is not the limit: read the configured value',
     ],
+    ['rpc/x.ts', 'process.env.PORT', 'configuration is read in workers/config/config.ts only'],
+    ['workers/x.ts', "log.warn('late')", 'report an incident by workers/observe/reporter.ts'],
     [
       'rpc/events/x.ts',
       "call.method === 'eth_getLogs'",
-      'ask what a method is about (rpc/seam/about.ts), not for its name',
+      'test what a method is about (rpc/core/about.ts), not its name',
     ],
     ['rpc/methods/x.ts', 'basis: onBlock(1),', "say what the method is about, and basis: 'about'"],
-    ...['rpc/http', 'rpc/events', 'rpc/dispatch', 'rpc/legacy', 'workers/pool'].map(
+    ...['rpc/http', 'rpc/events', 'rpc/dispatch', 'rpc/forwarding', 'workers/pool'].map(
       (folder): [string, string, string] => [
         `${folder}/x.ts`,
         'readonly limits: Limits',
-        'say which limits: Pick<Limits, …>, or MethodLimits for who runs methods',
+        'name the limits: Pick<Limits, …>, or MethodLimits where methods run',
       ],
     ),
-    ['workers/pool/x.ts', "lane === 'dear'", 'a lane is one row: ask rpc/seam/lane.ts'],
+    [
+      'workers/pool/x.ts',
+      "queueClass === 'dear'",
+      'a queue class is one row: read it from rpc/core/queue-class.ts',
+    ],
     [
       'engine/x.ts',
       "if (rules.spec === 'london') return",
-      'ask for the rule that a fork changes: a fork has its name in engine/chainspec/forks.ts only',
+      'test the rule that a fork changes: only engine/chainspec/forks.ts names forks',
     ],
     [
       'engine/x.ts',
       'const known = new Map<string, number>()',
-      'a module has no state: make it a value and hand it in',
+      'a module has no state: make it a value and pass it',
     ],
     [
       'engine/x.ts',
       'const buffer = new Uint8Array(memory.buffer, 0, 64)',
-      'a module has no buffer: make it a value and hand it in (a constant is NAMED_SO)',
+      'a module has no buffer: make it a value and pass it (a constant is NAMED_LIKE_THIS)',
     ],
     [
       'engine/x.ts',
       'const { exports } = new WebAssembly.Instance(module)',
-      'a module has no buffer: make it a value and hand it in (a constant is NAMED_SO)',
+      'a module has no buffer: make it a value and pass it (a constant is NAMED_LIKE_THIS)',
     ],
     [
       'engine/txpool/x.ts',
       '/** What the pool refuses. */',
-      'a pool is of threads: transactions wait in the txpool (docs/adr/0024)',
+      'a pool has threads: transactions wait in the txpool (docs/adr/0024)',
     ],
     [
       'engine/x.ts',
@@ -447,30 +475,35 @@ describe('a fault is found', () => {
       'there is one empty byte array: NO_BYTES of engine/primitives/bytes.ts',
     ],
     ['rpc/x.ts', 'const until = performance.now() + 100', 'inject the clock and the randomness'],
-    ['engine/x.ts', 'let last = 0', 'a module has no state: make it a value and hand it in'],
+    ['engine/x.ts', 'let last = 0', 'a module has no state: make it a value and pass it'],
     [
       'rpc/x.ts',
       '/** As in execution.md 3.5. */',
-      'cite a public specification, a source file or an ADR: nobody can open this page',
+      'cite a public specification, a source file or an ADR: readers cannot open this page',
     ],
     [
       'workers/node/x.ts',
       "if (config.command === 'dev') start()",
-      'nobody asks which command runs: it hands in what differs (workers/node/role.ts)',
+      'do not test which command runs: it passes the difference (workers/node/role.ts)',
     ],
     [
       'rpc/x.ts',
       'if (error.code === -32002) return',
-      'say the reason: its code stands in rpc/seam/errors.ts',
+      'use a reason: rpc/core/errors.ts has its code',
     ],
     [
       'engine/x.ts',
       `export function planted(\n  a: number,\n): number {\n${'  a++\n\n'.repeat(34)}  return a\n}\n`,
       'planted: 73 lines, at most 70',
     ],
+    [
+      'engine/x.ts',
+      'const a = { ...{ b, c }, d }',
+      'write the properties out: a literal is not spread',
+    ],
     ['engine/x.ts', '\n'.repeat(402), 'longer than 400 lines without a reason'],
   ]
-  test.each(cases)('%s: %s', (file, text, fault) => {
+  test.each(cases)('finds the fault in %s: %s', (file, text, fault) => {
     expect(faults(file, text)).toEqual([fault])
   })
 })

@@ -1,10 +1,13 @@
-/** Bytecode from names of opcodes and numbers: `assemble('1 PUSH0 SSTORE')`. */
+/** This module makes bytecode from names of opcodes and numbers: `assemble('1 PUSH0 SSTORE')`. */
 import { OPCODES } from '../../engine/evm/opcodes.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 
 const BY_NAME = new Map(OPCODES.flatMap((opcode, code) => (opcode ? [[opcode.name, code]] : [])))
 
-/** A number is pushed in its shortest form; `0x…` keeps its zeros. @throws for a word that is neither */
+/**
+ * Assembles the words; a number is pushed in its shortest form, but `0x…` retains its zeros.
+ * @throws for a word that is neither an opcode nor a number
+ */
 export function assemble(text: string): Bytes {
   const bytes = text
     .split(/\s+/)
@@ -20,7 +23,7 @@ export function assemble(text: string): Bytes {
   return Uint8Array.from(bytes)
 }
 
-/** `before`, then `body` for ever. */
+/** Assembles a program that runs `before` once, and then `body` in an endless loop. */
 export function endless(body: string, before = ''): Bytes {
   const start = assemble(before).length
   return assemble(`${before} JUMPDEST ${body} ${start} JUMP`)

@@ -1,11 +1,13 @@
-/** Batches of JSON-RPC with the place that each answer has in the flashblocks. */
+/**
+ * This module sends JSON-RPC requests and reads the FlashblockId that each response was made at.
+ */
 
 export type Reply = {
   readonly id: number
   readonly result?: unknown
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
 }
-export type Answers = { readonly place: string; readonly replies: readonly Reply[] }
+export type BatchReplies = { readonly flashblockId: string; readonly replies: readonly Reply[] }
 
 type Question = readonly [method: string, params: readonly unknown[]]
 type Options = {
@@ -15,28 +17,34 @@ type Options = {
 
 const GIVEN_UP_MS = 30_000
 const requestOf = ([method, params]: Question, id: number) => ({
-  ...{ jsonrpc: '2.0', id, method, params },
+  jsonrpc: '2.0',
+  id,
+  method,
+  params,
 })
 
-/** @throws when there is no list of answers */
-export async function ask(
+/**
+ * Sends the questions as one batch.
+ * @throws when the response is not a list
+ */
+export async function sendRequest(
   url: string,
   questions: readonly Question[],
   options: Options = {},
-): Promise<Answers> {
-  const { place, body } = await post(url, questions.map(requestOf), options)
+): Promise<BatchReplies> {
+  const { flashblockId, body } = await post(url, questions.map(requestOf), options)
   if (!Array.isArray(body)) throw new Error(`${url}: ${JSON.stringify(body)}`)
-  return { place, replies: (body as Reply[]).toSorted((a, b) => a.id - b.id) }
+  return { flashblockId, replies: (body as Reply[]).toSorted((a, b) => a.id - b.id) }
 }
 
-/** A request that is no batch. */
-export async function askOne(
+/** Sends one request that is not a batch. */
+export async function requestOne(
   url: string,
   question: Question,
   options: Options = {},
-): Promise<Answers> {
-  const { place, body } = await post(url, requestOf(question, 0), options)
-  return { place, replies: [body as Reply] }
+): Promise<BatchReplies> {
+  const { flashblockId, body } = await post(url, requestOf(question, 0), options)
+  return { flashblockId, replies: [body as Reply] }
 }
 
 async function post(url: string, body: unknown, { headers, givenUpMs = GIVEN_UP_MS }: Options) {
@@ -46,6 +54,6 @@ async function post(url: string, body: unknown, { headers, givenUpMs = GIVEN_UP_
     body: JSON.stringify(body),
     signal: AbortSignal.timeout(givenUpMs),
   })
-  const place = response.headers.get('x-flashblock') ?? ''
-  return { place, body: (await response.json()) as unknown }
+  const flashblockId = response.headers.get('x-flashblock') ?? ''
+  return { flashblockId, body: (await response.json()) as unknown }
 }

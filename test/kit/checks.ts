@@ -1,8 +1,8 @@
-/** Whatever takes longer hangs. Nothing shorter is an expectation: machines differ. */
+/** A check that takes longer hangs. This is no expectation of speed, because machines differ. */
 export const HANGS_MS = 180_000
 
-/** A duration or a rate, for a reader to compare: nothing is judged by it. */
-export const figure = (text: string): void => console.log(`     ${text}`)
+/** Prints a duration or a rate for a reader to compare; no check judges by it. */
+export const measurement = (text: string): void => console.log(`     ${text}`)
 
 /** Counts checks and closes on the line that CI adds up. */
 export function checks(name: string) {
@@ -15,7 +15,7 @@ export function checks(name: string) {
       else failed++
       console.log(`${isRight ? 'ok  ' : 'FAIL'} ${what}${detail === '' ? '' : `: ${detail}`}`)
     },
-    /** What cannot be shown on this machine, and why: it is counted. */
+    /** Counts a check that cannot run on this machine, and prints the reason. */
     skip(what: string, why: string): void {
       skipped++
       console.log(`SKIP ${what}: ${why}`)

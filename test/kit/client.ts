@@ -1,29 +1,35 @@
-/** One request over HTTP, as a client with an address, connections and headers of its own sends it. */
+/**
+ * This module sends one HTTP request like a client with its own address, connections and headers.
+ */
 import { type Agent, type IncomingHttpHeaders, request } from 'node:http'
 
-export type Answer = {
+export type HttpResponse = {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
 }
 export type From = {
-  /** The agent that keeps connections; false: a new connection for this request. */
+  /** This agent reuses connections; false opens a new connection for this request. */
   readonly agent?: Agent | false
-  /** An address of 127.0.0.0/8. */
+  /** The address is one of 127.0.0.0/8. */
   readonly localAddress?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** The connection is ended after that. */
+  /** The connection is closed after this time. */
   readonly timeoutMs?: number
 }
 
-/** Sends a body of JSON text. @throws what the connection ends with */
-export function post(url: string, body: string, from: From = {}): Promise<Answer> {
+/**
+ * Sends a body of JSON text.
+ * @throws {Error} the error with which the connection ends
+ */
+export function post(url: string, body: string, from: From = {}): Promise<HttpResponse> {
   const { headers, timeoutMs, ...options } = from
   return new Promise((resolve, reject) => {
     const sent = request(
       url,
       {
-        ...{ ...options, method: 'POST' },
+        ...options,
+        method: 'POST',
         headers: {
           'content-type': 'application/json',
           'content-length': Buffer.byteLength(body),
@@ -53,6 +59,6 @@ export function post(url: string, body: string, from: From = {}): Promise<Answer
   })
 }
 
-/** A request of JSON-RPC as text. */
+/** Makes the text of a JSON-RPC request. */
 export const bodyOf = (method: string, params: readonly unknown[] = [], id = 1): string =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params })

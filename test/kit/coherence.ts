@@ -1,10 +1,11 @@
-/** The third-party checker fb-coherence, which knows the heights by separate answers. */
+/** The third-party checker fb-coherence reads the heights by separate requests. */
 
 /**
- * Whether the checker's own questions are all that went wrong: on a busy machine the latest block
- * that it has heard of is above the pending one, and it asks for logs of a backwards range.
+ * Whether the only violations come from the checker's own requests. On a busy machine the latest
+ * block that the checker knows can be above the pending block that it knows. The checker then
+ * requests logs of a backwards range.
  */
-export function asksBackwards(output: string): boolean {
+export function requestsBackwards(output: string): boolean {
   const violations = output.match(/^VIOLATION .*\n.*$/gm) ?? []
   return violations.length > 0 && violations.every((text) => BACKWARDS.test(text))
 }

@@ -1,16 +1,17 @@
 /**
- * A test build: the product with single places of its source changed while it is loaded, in every thread of a process. The product
- * itself has no switches; an edit whose text is not there exactly once stops the process, so that it cannot outlive a refactoring.
- *
- * A process runs under edits when it is started with `editedExecArgv` and `editedEnv`; its worker threads inherit both.
+ * A test build is the product with single passages of its source changed. A hook changes them while
+ * the source is loaded, in every thread of a process. The product has no switches for tests. An
+ * edit whose text does not occur exactly once stops the process, because an edit must not outlive a
+ * refactoring. A process runs under edits when it is started with `editedExecArgv` and `editedEnv`;
+ * its worker threads inherit both.
  */
 import { registerHooks } from 'node:module'
 
-/** One place of a source file. */
+/** An edit replaces one passage of a source file. */
 export type Edit = {
-  /** From the repository's root: `engine/views/lease.ts`. */
+  /** The path starts at the repository's root: `engine/views/lease.ts`. */
   readonly file: string
-  /** Text that stands in the file exactly once. */
+  /** This text occurs in the file exactly once. */
   readonly find: string
   readonly replace: string
 }
@@ -18,15 +19,18 @@ export type Edit = {
 const VARIABLE = 'TEST_BUILD_EDITS'
 const ROOT = new URL('../../', import.meta.url).href
 
-/** Arguments for node before the script's name. */
+/** These arguments for node precede the script's name. */
 export const editedExecArgv: readonly string[] = ['--import', import.meta.url]
 
-/** Environment of a process that runs under these edits. */
+/** Makes the environment of a process that runs under these edits. */
 export function editedEnv(edits: readonly Edit[]): NodeJS.ProcessEnv {
   return { ...process.env, [VARIABLE]: JSON.stringify(edits) }
 }
 
-/** The source after the edits of its file. @throws {Error} where an edit's text is missing or stands there more than once. */
+/**
+ * Applies the edits of a file to its source.
+ * @throws {Error} where an edit's text is missing or occurs more than once
+ */
 export function applyEdits(file: string, source: string, edits: readonly Edit[]): string {
   let text = source
   for (const { find, replace } of edits.filter((edit) => edit.file === file)) {
@@ -50,7 +54,8 @@ if (json !== undefined) {
         const source = applyEdits(file, String(loaded.source), edits)
         return { ...loaded, source }
       } catch (error) {
-        // Whoever loads the module may catch what it throws; nothing may run without its edit. No SIGKILL: who counts kills counts those.
+        // The process ends here, because the importer of the module may catch the error and run
+        // without the edit. SIGKILL is not used, because some tests count kills.
         console.error((error as Error).message)
         process.kill(process.pid, 'SIGABRT')
         throw error

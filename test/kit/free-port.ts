@@ -1,20 +1,23 @@
-/** Ports for servers that have no zero that takes a free one, as the admin port. */
+/** This module finds free ports for servers that cannot take port 0, such as the admin port. */
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Above the ports that browsers refuse. */
+/** The first port is above the ports that browsers refuse. */
 const FIRST = 10_100
 /**
- * Up to what systems give to who asks for port 0 and to outgoing connections (Linux from 32768 on, of which it takes less than half for
- * port 0): a port of those may be another's before it is listened at, or while its server starts again.
+ * The last port is below the range that systems use for port 0 and for outgoing connections. Linux
+ * starts that range at 32768 and takes less than half of it for port 0. Another process may take
+ * such a port before a server listens on it, or while the server restarts.
  */
 const LAST = 32_000
 
-/** A process beside this one begins elsewhere. */
+/** Processes start at random ports, so that two of them rarely try the same ports. */
 let next = randomInt(FIRST, LAST)
 
-/** Free when it resolves, and given to no other by this process or the system. */
+/**
+ * Finds a port that is free when the promise resolves, and that this process gives out only once.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = next

@@ -1,10 +1,15 @@
-/** A node as a user starts it: a process of its own, seen from outside only. */
+/**
+ * This module starts a node like a user does: as a process of its own, observed from outside only.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type Edit, editedEnv, editedExecArgv } from './edits.ts'
 import { readStartScript } from './start-script.ts'
 
-/** First accounts of the mnemonic "test test test test test test test test test test test junk": public keys to the whole world. */
+/**
+ * These are the first accounts of the mnemonic `test test test test test test test test test test
+ * test junk`, which everybody knows.
+ */
 export const KEYS = [
   '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80',
   '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d',
@@ -21,15 +26,16 @@ export type RunningNode = {
   /** Milliseconds from spawn to the ready line. */
   readonly readyMs: number
   readonly head: number
-  /** The end of what it wrote to standard output and standard error. */
+  /** Gives the end of the text that the node wrote to standard output and standard error. */
   output(): string
   /** Sends the signal and waits for the end; gives the exit code or the signal. */
   stop(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals>
 }
 
 /**
- * Starts `flashnode dev` with the flags; `--port 0` and no admin port unless they say otherwise.
- * @param edits the test build it shall be, none by default. @throws when it ends before it is ready.
+ * Starts `flashnode dev` with the flags; the defaults are `--port 0` and no admin port.
+ * @param edits of a test build; none by default
+ * @throws when the process ends before it is ready
  */
 export async function startNode(
   flags: readonly string[],
@@ -66,7 +72,7 @@ export async function startNode(
     }
     child.stdout.on('data', read)
     child.stderr.on('data', read)
-    // 'exit' may come before the last of what it wrote.
+    // The event 'exit' may come before the last output of the process.
     child.once('close', (code, signal) =>
       reject(new Error(`flashnode ended with ${code ?? signal} before it was ready:\n${output}`)),
     )
@@ -90,7 +96,7 @@ export async function startNode(
   }
 }
 
-/** However this process ends, its nodes do not go on without it. */
+/** Kills the node when this process ends for any reason. */
 function endWithThisProcess(child: ChildProcess): void {
   for (const signal of SIGNALS) if (process.listenerCount(signal) === 0) process.on(signal, stop)
   const kill = () => child.kill('SIGKILL')
@@ -100,7 +106,10 @@ function endWithThisProcess(child: ChildProcess): void {
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 const stop = () => process.exit(1)
 
-/** Runs a command that serves nothing. @throws when it does not end with 0 */
+/**
+ * Runs a command that serves nothing.
+ * @throws when the exit code is not 0
+ */
 export async function runToEnd(argv: readonly string[]): Promise<void> {
   const child = spawn(process.execPath, ['workers/main.ts', ...argv], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -114,14 +123,17 @@ export async function runToEnd(argv: readonly string[]): Promise<void> {
 }
 
 let nextId = 1
-/** One JSON-RPC call. @throws with the node's code and message. */
+/**
+ * Sends one JSON-RPC call.
+ * @throws {Error} with the node's code and message
+ */
 export async function call(
   url: string,
   method: string,
   params: readonly unknown[] = [],
 ): Promise<unknown> {
-  const answer = await post(url, { jsonrpc: '2.0', id: nextId++, method, params })
-  const { result, error } = answer as {
+  const response = await post(url, { jsonrpc: '2.0', id: nextId++, method, params })
+  const { result, error } = response as {
     result?: unknown
     error?: { code: number; message: string }
   }
@@ -129,7 +141,10 @@ export async function call(
   return result
 }
 
-/** One call for each of the parameter lists, in batches. @throws for the first that is answered with an error. */
+/**
+ * Sends one call for each list of parameters, in batches.
+ * @throws for the first call whose response is an error
+ */
 export async function callMany(
   url: string,
   method: string,
@@ -140,19 +155,19 @@ export async function callMany(
     const batch = lists
       .slice(from, from + BATCH)
       .map((params, id) => ({ jsonrpc: '2.0', id, method, params }))
-    const answers = (await post(url, batch)) as {
+    const responses = (await post(url, batch)) as {
       id: number
       result?: unknown
       error?: { code: number; message: string }
     }[]
-    for (const { error, result } of answers.sort((a, b) => a.id - b.id)) {
+    for (const { error, result } of responses.sort((a, b) => a.id - b.id)) {
       if (error !== undefined) throw new Error(`${method}: ${error.code} ${error.message}`)
       results.push(result)
     }
   }
   return results
 }
-/** The node's own bound is 100. */
+/** The node's own limit is 100. */
 const BATCH = 50
 
 async function post(url: string, body: unknown): Promise<unknown> {

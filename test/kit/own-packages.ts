@@ -1,5 +1,6 @@
 /**
- * Packages that few tests or benchmarks need and the node does not: they stand in a folder with its own package.json and lock.
+ * Packages that few tests or benchmarks need are in a folder with its own package.json and lock.
+ * The node does not need these packages.
  * Usage: node test/kit/own-packages.ts FOLDER … (installs before a check reads their types)
  */
 import { spawnSync } from 'node:child_process'
@@ -11,14 +12,16 @@ import { join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 /**
- * Installs what the folder's lock says, unless it is there; takes seconds the first time. Where it cannot, the process ends with 1 and
- * one line that says why: a program calls this before it starts anything. In a test file it throws that line.
+ * Installs the packages of the folder's lock, unless they are installed; the first time takes
+ * seconds. If that fails, the process ends with 1 and one line that says why. A program calls this
+ * before it starts anything. In a test file it throws that line.
  * @param folder ends with a slash
- * @returns `require` as a file of that folder has it
+ * @returns the `require` of a file in that folder
  */
 export function requireFrom(folder: URL): NodeJS.Require {
   const lock = readFileSync(new URL('package-lock.json', folder), 'utf8')
-  // npm takes it away with all else before it installs, and it is written afterwards: half an installation has none.
+  // npm deletes the stamp before it installs, and the stamp is written afterwards. An incomplete
+  // installation therefore has no stamp.
   const stamp = new URL('node_modules/.installed.json', folder)
   const isInstalled = () => existsSync(stamp) && readFileSync(stamp, 'utf8') === lock
   if (!isInstalled())
@@ -31,14 +34,15 @@ export function requireFrom(folder: URL): NodeJS.Require {
 }
 
 /**
- * Test files run beside each other, and two installations into one folder spoil both. The claim is a link to the number of its process,
- * made in one step; that of a process that ended is void.
+ * Runs the work while no other process installs into the folder, because two installations at once
+ * spoil both. The claim is a link to the process id, made in one step. A claim of a process that
+ * ended is void.
  */
 function alone(folder: string, work: () => void): void {
   const name = createHash('sha256').update(folder).digest('hex').slice(0, 16)
   const claim = join(tmpdir(), `flashnode-install-${name}`)
   while (!takes(claim))
-    if (isHeld(claim)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+    if (isLocked(claim)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
     else rmSync(claim, { force: true })
   try {
     work()
@@ -57,7 +61,7 @@ function takes(claim: string): boolean {
   }
 }
 
-function isHeld(claim: string): boolean {
+function isLocked(claim: string): boolean {
   try {
     return process.kill(Number(readlinkSync(claim)), 0)
   } catch {
@@ -84,15 +88,15 @@ function install(folder: string): void {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   if (status === 0) return
-  const place = `${relative('.', folder)}/`
-  const text = `npm cannot install what ${place} needs (${error?.message ?? reasonOf(stderr)}): run "npm ci --prefix ${place}" where its registry can be reached`
-  // A test file that ends its process is reported as that, without the reason.
+  const relativePath = `${relative('.', folder)}/`
+  const text = `npm cannot install what ${relativePath} needs (${error?.message ?? reasonOf(stderr)}): run "npm ci --prefix ${relativePath}" where its registry can be reached`
+  // A test file that ends its process would be reported without the reason.
   if ('__vitest_worker__' in globalThis) throw new Error(text)
   process.stderr.write(`${text}\n`)
   process.exit(1)
 }
 
-/** npm says it in many lines. */
+/** npm reports the reason in many lines, of which one is enough. */
 const reasonOf = (stderr: string): string =>
   /^npm \S+ .*reason: (.*)$/m.exec(stderr)?.[1] ??
   /^npm (?:error|ERR!) (.*)$/m.exec(stderr)?.[1] ??

@@ -1,17 +1,20 @@
-/** Redis as an operator has it (Debian: apt-get install redis-server). */
+/** This module starts the Redis that an operator has (Debian: apt-get install redis-server). */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { connect } from 'node:net'
 
 const WAIT_MS = 10_000
-const LOOK_MS = 20
+const CHECK_MS = 20
 
-/** Answers when it resolves. @throws {Error} where there is none, or it does not answer */
+/**
+ * Starts a server, which responds when the promise resolves.
+ * @throws {Error} where Redis is not installed, or does not respond
+ */
 export async function startRedis(port: number): Promise<ChildProcess> {
   const flags = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
   const child = spawn('redis-server', flags, { stdio: 'ignore' })
   process.once('exit', () => child.kill('SIGKILL'))
   const failed = new Promise<never>((_, reject) => child.once('error', reject))
-  const answers = () =>
+  const responds = () =>
     new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'))
       socket.once('data', (data) => {
@@ -20,8 +23,8 @@ export async function startRedis(port: number): Promise<ChildProcess> {
       })
       socket.once('error', () => resolve(false))
     })
-  for (const end = performance.now() + WAIT_MS; performance.now() < end; await pause(LOOK_MS))
-    if (await Promise.race([answers(), failed])) return child
+  for (const end = performance.now() + WAIT_MS; performance.now() < end; await pause(CHECK_MS))
+    if (await Promise.race([responds(), failed])) return child
   throw new Error('redis-server did not answer within 10 s')
 }
 

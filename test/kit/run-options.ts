@@ -1,21 +1,27 @@
-/** What the long commands share: `--short`, `--seed S`, `--seconds N`, and the random numbers of a seed. */
+/**
+ * The long commands share these options: `--short`, `--seed S`, `--seconds N`, and the random
+ * numbers of a seed.
+ */
 import { parseArgs } from 'node:util'
 
 export type RunOptions = {
-  /** The form that CI runs. */
+  /** CI runs the short form. */
   readonly isShort: boolean
   readonly seed: number
-  /** How long the command may load what it tests. */
+  /** The command may load the node under test for this long. */
   readonly seconds: number
-  /** `--seconds` was given: what has no time left is done less often. */
+  /** `--seconds` was given, so that checks for which no time is left run less often. */
   readonly isTimed: boolean
-  /** What was given of a command's own flags. */
+  /** The values of the command's own flags. */
   readonly own: Readonly<Record<string, string | boolean | undefined>>
-  /** [0, 1), the same numbers for the same seed. */
+  /** Gives a number in [0, 1), from the same sequence for the same seed. */
   readonly random: () => number
 }
 
-/** Reads the command line and says in one line what is run. @throws for a flag that is none of these, and for a number that is none. */
+/**
+ * Reads the command line and prints in one line what is run.
+ * @throws for an unknown flag, and for a number that is invalid
+ */
 export function runOptions(
   name: string,
   seconds: { readonly full: number; readonly short: number },
@@ -46,7 +52,7 @@ function numberOf(flag: string, text: string | undefined): number | undefined {
   return number
 }
 
-/** The generator of that name, by Tommy Ettinger (public domain). */
+/** Makes the random generator mulberry32 by Tommy Ettinger (public domain). */
 export function mulberry32(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -1,14 +1,20 @@
-/** How `npm run flashnode` starts a node: flags of Node and variables for its process, which package.json alone says. */
+/**
+ * This module reads how `npm run flashnode` starts a node. Only package.json has the flags of Node
+ * and the variables of its process.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export type StartScript = {
-  /** Before the file that is run. */
+  /** These arguments precede the file that is run. */
   readonly execArgv: readonly string[]
   readonly env: Readonly<Record<string, string>>
 }
 
-/** @param checkout the directory of the node */
+/**
+ * Reads the start script of a checkout.
+ * @param checkout the directory of the node
+ */
 export function readStartScript(checkout = '.'): StartScript {
   const { scripts } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>

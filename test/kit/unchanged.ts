@@ -1,24 +1,33 @@
 /**
- * Test files share processes: one that leaves its process changed fails, instead of one that comes
- * after it.
+ * Test files share processes. A file that leaves its process changed fails itself, so that no later
+ * file fails for it.
  */
 import { afterAll, beforeAll, expect } from 'vitest'
 
-/** State of the process that some tests change and others rely on. */
+/** Reads the state of the process that some tests change and others rely on. */
 const processState = () => ({
-  ...{ setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, Date, fetch, WebSocket },
-  ...{ now: performance.now, cwd: process.cwd(), exitCode: process.exitCode },
+  setTimeout,
+  setInterval,
+  setImmediate,
+  clearTimeout,
+  clearInterval,
+  Date,
+  fetch,
+  WebSocket,
+  now: performance.now,
+  cwd: process.cwd(),
+  exitCode: process.exitCode,
   TMPDIR: process.env['TMPDIR'],
 })
 const KEY = Symbol.for('flashnode.processState')
-const kept = globalThis as { [KEY]?: ReturnType<typeof processState> }
-kept[KEY] ??= processState()
+const retained = globalThis as { [KEY]?: ReturnType<typeof processState> }
+retained[KEY] ??= processState()
 
-/** Names of what is otherwise than before the first file. */
+/** Names the state that differs from the state before the first file. */
 const changed = () => {
   const now = Object.entries(processState())
   return now.flatMap(([name, value]) =>
-    Object.is(value, Reflect.get(kept[KEY]!, name)) ? [] : [name],
+    Object.is(value, Reflect.get(retained[KEY]!, name)) ? [] : [name],
   )
 }
 beforeAll(() =>

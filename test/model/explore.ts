@@ -1,27 +1,36 @@
 /**
- * Visits every state that a model can reach, breadth first, so that the trace of a fault is a shortest one. A state is an object of
- * parts; equal parts are kept once and a state is a row of their numbers: states are compared exactly, and 10 parts take 40 bytes.
+ * Visits every state that a model can reach. The search is breadth first, so that the trace of a
+ * fault is a shortest one. A state is an object of parts. Equal parts are stored once, and a state
+ * is a row of their numbers. States are therefore compared exactly, and 10 parts take 40 bytes.
  */
 
-/** A state: its parts are plain data and are never changed in place. */
+/** A state is an object whose parts are plain data and never change in place. */
 export type Parts = Readonly<Record<string, unknown>>
-/** `run` gives the state after the step. @throws {Fault} when the step itself breaks a rule. */
+/**
+ * `run` gives the state after the step.
+ * @throws {Fault} when the step itself breaks a rule.
+ */
 export type Step<S> = { readonly label: string; readonly run: () => S }
 
 export type Model<S extends Parts> = {
   readonly initial: S
-  /** All that may happen next, whoever does it. None in a state where nothing is left to do. */
+  /**
+   * Lists all that may happen next, in any thread. The list is empty when nothing is left to do.
+   */
   steps(state: S): readonly Step<S>[]
-  /** @throws {Fault} for a state that must not be; `isLast`: nothing can happen any more. */
+  /**
+   * `isLast` says that nothing can happen any more.
+   * @throws {Fault} for a state that a rule forbids.
+   */
   check(state: S, isLast: boolean): void
 }
 
 export type Explored = {
   readonly states: number
   readonly steps: number
-  /** The first fault, and how to get there. */
+  /** First fault, and the steps that lead to it. */
   readonly fault: { readonly why: string; readonly trace: readonly string[] } | undefined
-  /** More states than allowed: what was not visited is not known. */
+  /** The search stopped at `maxStates`, so it proves nothing about the states that are left. */
   readonly isCut: boolean
 }
 
@@ -53,7 +62,7 @@ export function explore<S extends Parts>(model: Model<S>, maxStates: number): Ex
   return { states: visited.count, steps, fault: undefined, isCut: false }
 }
 
-/** What a model must not do. */
+/** A model broke one of its rules. */
 export class Fault extends Error {
   override name = 'Fault'
 }
@@ -77,13 +86,13 @@ function labelOf<S extends Parts>(model: Model<S>, from: S, to: S): string {
   return step.label
 }
 
-/** States in the order in which they were found, each with the one it was found from. */
+/** States in the order in which they were found, each with its predecessor. */
 class Visited<S extends Parts> {
   readonly #names: readonly (keyof S & string)[]
   readonly #parts: { readonly byText: Map<string, number>; readonly values: unknown[] }[]
   #rows: Int32Array
   #from: Int32Array
-  /** Open addressing over the rows: index + 1. */
+  /** Open addressing over the rows: an entry is the index of a row, plus 1. */
   #slots = new Int32Array(2 ** 16)
   readonly #row: Int32Array
   count = 0
@@ -127,7 +136,7 @@ class Visited<S extends Parts> {
     if (this.count * 2 > this.#slots.length) this.#rehash()
   }
 
-  /** The steps from the first state to this one. */
+  /** Lists the steps from the first state to this one. */
   path(at: number): readonly { readonly from: S; readonly to: S }[] {
     const path = []
     for (let to = at; this.#from[to]! >= 0; to = this.#from[to]!)
@@ -137,7 +146,7 @@ class Visited<S extends Parts> {
 
   #intern(part: number, value: unknown, from: number): number {
     const { byText, values } = this.#parts[part]!
-    // Most parts are the very objects of the state before.
+    // Most parts are the same objects as in the predecessor.
     if (from >= 0) {
       const before = this.#rows[from * this.#names.length + part]!
       if (values[before] === value) return before

@@ -4,6 +4,6 @@ import type { RunOptions } from '../kit/run-options.ts'
 
 export type Part = {
   readonly name: string
-  /** One check, with its counts, for each property. */
+  /** Runs one check for each property, with its counts. */
   run(options: RunOptions, check: Check): Promise<void>
 }

@@ -1,4 +1,7 @@
-/** A node whose callers have keys: who they are, what they may ask, and what a hang-up changes. */
+/**
+ * Callers of this node have keys. The tests check their identity, their methods, and the effect of
+ * a SIGHUP.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +25,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true })
 })
 
-async function ask(
+async function request(
   way: string,
   headers: Readonly<Record<string, string>> = {},
   method = 'rpc_limits',
@@ -36,7 +39,7 @@ async function ask(
   const text = await response.text()
   return { status: response.status, text, limit: response.headers.get('ratelimit-policy') }
 }
-/** The line of the log that has it. */
+/** Waits for the log line with this text. */
 async function logged(what: string): Promise<string> {
   for (;;) {
     const line = node
@@ -48,19 +51,19 @@ async function logged(what: string): Promise<string> {
   }
 }
 
-test('callers are known by their keys, addresses by their ranges', async () => {
-  expect((await ask('/')).text).toContain('"by":"cost","bucket":"address","limit":null')
-  expect((await ask('/', { 'x-api-key': KEY })).text).toContain('"bucket":"key","limit":7')
-  expect((await ask(`/flashblocks/${KEY}`)).text).toContain('"bucket":"key","limit":7')
-  expect((await ask(`/${KEY}x`)).status).toBe(401)
-  const send = await ask('/', { 'x-api-key': KEY }, 'eth_sendRawTransaction', ['0x00'])
+test('callers have the limit of their key, or of the range of their address', async () => {
+  expect((await request('/')).text).toContain('"by":"cost","bucket":"address","limit":null')
+  expect((await request('/', { 'x-api-key': KEY })).text).toContain('"bucket":"key","limit":7')
+  expect((await request(`/flashblocks/${KEY}`)).text).toContain('"bucket":"key","limit":7')
+  expect((await request(`/${KEY}x`)).status).toBe(401)
+  const send = await request('/', { 'x-api-key': KEY }, 'eth_sendRawTransaction', ['0x00'])
   expect(send.status).toBe(429)
   expect(send.limit).toBe('"key";q=7;w=1')
   expect(send.text).toContain('"bucket":"key","limit":7')
   expect(send.text).toContain('"cost":10')
 })
 
-test('a hang-up has the keys read again, and ends the WebSockets of keys that are gone', async () => {
+test('SIGHUP reloads the keys, and closes the WebSockets of removed keys', async () => {
   const other = `${KEY}-other`
   writeFileSync(path, JSON.stringify({ partner: { key: KEY }, renamed: { key: other } }))
   node.child.kill('SIGHUP')
@@ -68,29 +71,29 @@ test('a hang-up has the keys read again, and ends the WebSockets of keys that ar
   const sockets = ['', `/${KEY}`, `/${other}`].map(
     (way) => new WebSocket(`${node.url.replace('http', 'ws')}${way}`),
   )
-  const [ofAddress, gone, kept] = sockets as [WebSocket, WebSocket, WebSocket]
+  const [ofAddress, gone, retained] = sockets as [WebSocket, WebSocket, WebSocket]
   await Promise.all(sockets.map((socket) => once(socket, 'open')))
   const closed = once(gone, 'close')
   const added = { key: `${KEY}2`, rateLimit: 9 }
   writeFileSync(path, JSON.stringify({ renamed: { key: other }, added }))
   node.child.kill('SIGHUP')
   const [code, reason] = await closed
-  expect([code, String(reason)]).toEqual([1008, 'its API key is not valid any more'])
-  expect([ofAddress.readyState, kept.readyState]).toEqual([WebSocket.OPEN, WebSocket.OPEN])
-  for (const socket of [ofAddress, kept]) socket.terminate()
-  expect((await ask('/', { 'x-api-key': KEY })).status).toBe(401)
-  expect((await ask(`/${KEY}2`)).text).toContain('"bucket":"key","limit":9')
+  expect([code, String(reason)]).toEqual([1008, 'the API key is no longer valid'])
+  expect([ofAddress.readyState, retained.readyState]).toEqual([WebSocket.OPEN, WebSocket.OPEN])
+  for (const socket of [ofAddress, retained]) socket.terminate()
+  expect((await request('/', { 'x-api-key': KEY })).status).toBe(401)
+  expect((await request(`/${KEY}2`)).text).toContain('"bucket":"key","limit":9')
   writeFileSync(path, '{')
   node.child.kill('SIGHUP')
   expect(JSON.parse(await logged('keys_not_read'))).toMatchObject({ level: 40 })
-  expect((await ask(`/${KEY}2`)).text).toContain('"limit":9')
+  expect((await request(`/${KEY}2`)).text).toContain('"limit":9')
 })
 
-test('a slow call is logged with what it took', async () => {
-  // A loop that ends with its gas: some milliseconds of a worker.
+test('a slow call is logged with its cost and its times', async () => {
+  // The loop ends with its gas after some milliseconds of a worker.
   const loop = { data: '0x5b600056', gas: '0x2faf080' }
-  await ask('/', {}, 'eth_call', [loop, 'latest'])
-  // Whatever else was slow on a busy machine stands there too.
+  await request('/', {}, 'eth_call', [loop, 'latest'])
+  // The log may have other slow calls of a busy machine too.
   const line = JSON.parse(await logged('"method":"eth_call"')) as Record<string, unknown>
   expect(line).toMatchObject({ method: 'eth_call', cost: 2, params: expect.stringContaining('5b') })
   expect(line['ms']).toBeGreaterThan(0)

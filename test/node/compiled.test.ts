@@ -1,4 +1,4 @@
-/** A start finds compiled what npm has prepared, and what a killed node has left. */
+/** A start finds compiled code that npm has prepared, and that a killed node has left. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -34,7 +34,7 @@ async function end(child: ChildProcess, signal: NodeJS.Signals) {
   await ended
 }
 
-test('what npm prepares is all that a start loads, and a killed node has written what it compiled', async () => {
+test('npm prepares all code of a start, and a killed node has stored its own', async () => {
   execFileSync(process.execPath, ['workers/prepare.ts'], {
     env: { ...process.env, NODE_COMPILE_CACHE: folder },
   })
@@ -43,7 +43,8 @@ test('what npm prepares is all that a start loads, and a killed node has written
   await end(await start(), 'SIGTERM')
   expect(compiledFiles()).toEqual(prepared)
 
-  // Main and a pool thread write when it is ready, the others five seconds after they have loaded.
+  // The main thread and a pool thread write when the node is ready. The other threads write five
+  // seconds after they have loaded.
   const removed = prepared.filter((_, at) => at % 4 === 0)
   for (const file of removed) rmSync(file)
   const killed = await start()
@@ -52,7 +53,7 @@ test('what npm prepares is all that a start loads, and a killed node has written
   await end(killed, 'SIGKILL')
 })
 
-test('where there is nothing to prepare, npm goes on', () => {
+test('the prepare script succeeds in a folder without sources', () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'))
   const elsewhere = { cwd: temporaryDirectory(), encoding: 'utf8' } as const
   const { status, stdout, stderr } = spawnSync('sh', ['-c', scripts.prepare], elsewhere)

@@ -1,10 +1,13 @@
-/** A lazy follower whose upstream is away when it starts: from a head it goes on, without one it waits. */
+/**
+ * A lazy follower starts while its upstream is down: with a stored head it serves that head,
+ * without one it waits.
+ */
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { META } from '../../engine/storage/database/meta.ts'
-import { storedLazyMode, storeLazyMode } from '../../engine/storage/lazy/begin.ts'
+import { storedLazyMode, storeLazyMode } from '../../engine/storage/lazy/directory.ts'
 import { temporaryDirectory } from '../fixtures/databases.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
 import { freePort } from '../kit/free-port.ts'
@@ -42,7 +45,7 @@ beforeAll(async () => {
   port = await freePort()
 })
 
-test('it serves its own head, says so, and goes on when the upstream is back', async () => {
+test('a follower serves its own head without an upstream, then follows it again', async () => {
   const leader = await startLeader()
   copyFileSync(join(leaderData, 'genesis.json'), genesis)
   const first = await follow('held')
@@ -66,13 +69,13 @@ test('it serves its own head, says so, and goes on when the upstream is back', a
   expect(await until(async () => (await headOf(second.url)) > head, LONG_MS)).toBe(true)
 })
 
-test('an empty directory waits for the first answer', async () => {
+test('a follower with an empty directory waits for its upstream', async () => {
   const starting = follow('empty')
   await startLeader()
   expect(await isReady(await starting)).toBe(true)
 })
 
-test('the mode is stored, and a directory of an older version has none', async () => {
+test('the lazy mode is stored, and is undefined if it is missing or unknown', async () => {
   const database = await openSmall(join(temporaryDirectory(), 'state'))
   expect(storedLazyMode(database)).toBe(undefined)
   for (const mode of ['proven', 'trusted'] as const) {

@@ -1,4 +1,7 @@
-/** The front stands still for seconds: the chain goes on without it, and nothing of it is lost to those who wait for the front. */
+/**
+ * The front stands still for seconds. The chain must go on without it, and those who wait for the
+ * front may lose nothing.
+ */
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../engine/chainspec/dev-accounts.ts'
@@ -11,10 +14,16 @@ import { call, type RunningNode, startNode } from '../kit/node.ts'
 
 const STALL_MS = 5_000
 const FLASHBLOCK_MS = 200
-/** So much later than it should be, this thread did not look: what was shown and replaced meanwhile it cannot have seen. */
+/**
+ * After a pause of this length the thread may have missed visible flashblocks that were replaced
+ * meanwhile.
+ */
 const STOOD_MS = 50
 
-/** What can be read while the front's event loop stands still: block, index, and since when, in milliseconds since 1970. */
+/**
+ * Each entry was read while the front's event loop stood still: block, index, and its time in
+ * milliseconds since 1970.
+ */
 type Seen = readonly [number: number, index: number, atMs: number]
 
 const sent = signTransaction(
@@ -33,11 +42,13 @@ const sent = signTransaction(
   hexToBytes(DEV_ACCOUNTS[0]!.privateKey),
 )
 
-/** At the signal the front takes a transaction into its pool, and then does nothing but look at the shared views. */
+/**
+ * At the signal the front takes a transaction into its pool, and then only reads the shared views.
+ */
 const stall: Edit = {
-  file: 'workers/node/serving.ts',
-  find: 'await becomeReady(context, parts, { doors, url, source, startHead, isQuiet })',
-  replace: `await becomeReady(context, parts, { doors, url, source, startHead, isQuiet })
+  file: 'workers/node/serve.ts',
+  find: 'await becomeReady(context, parts, { servers, url, source, startHead, isQuiet })',
+  replace: `await becomeReady(context, parts, { servers, url, source, startHead, isQuiet })
   process.once('SIGUSR2', () => {
     const taken = parts.transactions.service.submit(hexToBytes('${bytesToHex(sent.raw)}'), { address: '', isGone: false })
     const word = new Int32Array(new SharedArrayBuffer(4))
@@ -58,23 +69,23 @@ const stall: Edit = {
   })`,
 }
 const hex: Edit = {
-  file: 'workers/node/serving.ts',
-  find: "import { readNewest } from '../../engine/chain/newest.ts'",
+  file: 'workers/node/serve.ts',
+  find: "import { readNewest } from '../../engine/chain/view-reads.ts'",
   replace:
-    "import { readNewest } from '../../engine/chain/newest.ts'\nimport { hexToBytes } from '../../engine/primitives/hex.ts'",
+    "import { readNewest } from '../../engine/chain/view-reads.ts'\nimport { hexToBytes } from '../../engine/primitives/hex.ts'",
 }
 
 type Stall = {
   readonly seen: readonly Seen[]
-  /** The longest that this thread itself came late: what a busy machine adds to everything. */
+  /** The maximum delay of this thread itself, which a busy machine adds to everything. */
   readonly lagMs: number
-  /** All of it together, where it was long. */
+  /** The sum of the long delays. */
   readonly stoodMs: number
 }
 
 async function standStill(node: RunningNode): Promise<Stall> {
   let text = ''
-  const told = new Promise<string>((resolve) => {
+  const reported = new Promise<string>((resolve) => {
     node.child.stdout!.on('data', (chunk: Buffer) => {
       text += chunk.toString()
       const line = /^stalled (.*)\n/m.exec(text)
@@ -82,7 +93,7 @@ async function standStill(node: RunningNode): Promise<Stall> {
     })
   })
   node.child.kill('SIGUSR2')
-  const { error, ...stall } = JSON.parse(await Promise.race([told, ended(node)]))
+  const { error, ...stall } = JSON.parse(await Promise.race([reported, ended(node)]))
   expect(error).toBe(undefined)
   return stall
 }
@@ -92,7 +103,7 @@ async function ended({ child, output }: RunningNode): Promise<never> {
   throw new Error(`the node ended:\n${output()}`)
 }
 
-/** Reads the feed up to this flashblock: every frame, each after the one before it. */
+/** Reads the feed up to this flashblock: every frame must follow the one before. */
 async function readUpTo(feed: TestSocket, [lastNumber, lastIndex]: Seen): Promise<void> {
   let [number, next] = [0, 0]
   for (;;) {
@@ -100,7 +111,7 @@ async function readUpTo(feed: TestSocket, [lastNumber, lastIndex]: Seen): Promis
     if (!('message' in decoded)) throw new Error(JSON.stringify(decoded))
     const { message } = decoded
     if (message.type !== 'flashblock') continue
-    // The first block was joined in its middle.
+    // The client joined in the middle of the first block.
     if (message.base === undefined && number === 0) continue
     if (message.base !== undefined) {
       if (number > 0) expect(Number(message.base.blockNumber)).toBe(number + 1)
@@ -113,7 +124,7 @@ async function readUpTo(feed: TestSocket, [lastNumber, lastIndex]: Seen): Promis
   }
 }
 
-test('flashblocks go on being made, applied and published on time while the front stands still', async () => {
+test('flashblocks are built and published on time while the front stands still', async () => {
   const flags = ['--ephemeral', '--feed-form', 'plain', '--log-level', 'silent']
   const node = await startNode(flags, 'dev', [stall, hex])
   const feed = await openSocket(`${node.url.replace('http', 'ws')}/feed`)
@@ -123,17 +134,18 @@ test('flashblocks go on being made, applied and published on time while the fron
   const times = seen.map(([, , atMs]) => atMs)
   const pauses = [...times.slice(1), times[0]! + STALL_MS].map((atMs, at) => atMs - times[at]!)
   expect(Math.max(...pauses), text).toBeLessThan(2 * FLASHBLOCK_MS + 4 * lagMs)
-  // Without the first, which was there before.
+  // The first entry was visible before.
   const ticked = seen.slice(1).filter(([, index]) => index > 0)
   expect(ticked.length, text).toBeGreaterThan(((STALL_MS - stoodMs) / FLASHBLOCK_MS) * 0.8)
-  // They are due at multiples of their distance. The pool is asked for each of them and is as silent as the front.
+  // Flashblocks are due at multiples of their interval. The pool is requested for each of them, and
+  // is as silent as the front.
   const late = ticked.map(([, , atMs]) => atMs % FLASHBLOCK_MS).toSorted((a, b) => a - b)
   expect(late[Math.floor(late.length / 2)], text).toBeLessThan(FLASHBLOCK_MS / 4 + lagMs)
 
   await readUpTo(feed, seen.at(-1)!)
   const [number] = seen.at(-1)!
   expect(Number(await call(node.url, 'eth_blockNumber'))).toBeGreaterThanOrEqual(number - 1)
-  // What it had taken and could not hand out.
+  // The front had accepted this transaction but could not pass it on.
   while (
     (await call(`${node.url}/flashblocks`, 'eth_getTransactionReceipt', [
       bytesToHex(sent.hash),

@@ -1,4 +1,7 @@
-/** A chain imported with little state history, as a user sees it: old state is refused with what is kept, blocks and logs are all there. */
+/**
+ * A chain is imported with little state history. Old state must be refused with the retained range;
+ * all blocks and logs must be available.
+ */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { conformance, isAbsent } from '../fixtures/blocks.ts'
@@ -6,26 +9,27 @@ import { temporaryDirectory } from '../fixtures/databases.ts'
 import { call, runToEnd, startNode } from '../kit/node.ts'
 
 const CHAIN = 'chain-facts/ethtest-chain'
-const KEPT = 256
+const RETAINED = 256
 const HEAD = 600
 
 type Log = { readonly address: string; readonly topics: readonly string[] }
 const hex = (number: number) => `0x${number.toString(16)}`
 
 test.skipIf(isAbsent(`${CHAIN}/chain.rlp`))(
-  'state before the newest 256 blocks is gone, receipts and logs are not',
+  'a node refuses state before the newest 256 blocks, but has all receipts and logs',
   async () => {
     const datadir = join(temporaryDirectory(), 'data')
     const [genesis, chain] = ['genesis.json', 'chain.rlp'].map((file) =>
       conformance(`${CHAIN}/${file}`),
     ) as [string, string]
     const files = ['--genesis', genesis, '--chain', chain, '--datadir', datadir]
-    await runToEnd(['import', ...files, '--history-blocks', `${KEPT}`])
+    await runToEnd(['import', ...files, '--history-blocks', `${RETAINED}`])
     const flags = ['--datadir', datadir, '--rate-limit', 'off', '--trace-mode-optional']
     const node = await startNode(flags, 'serve')
-    const ask = (method: string, ...params: readonly unknown[]) => call(node.url, method, params)
+    const request = (method: string, ...params: readonly unknown[]) =>
+      call(node.url, method, params)
 
-    const oldest = HEAD - KEPT
+    const oldest = HEAD - RETAINED
     const about = { to: `0x${'00'.repeat(20)}` }
     const reads: readonly (readonly [method: string, ...before: readonly unknown[]])[] = [
       ['eth_getBalance', about.to],
@@ -36,27 +40,27 @@ test.skipIf(isAbsent(`${CHAIN}/chain.rlp`))(
       ['eth_createAccessList', about],
     ]
     for (const [method, ...before] of reads) {
-      await ask(method, ...before, hex(oldest))
-      await expect(ask(method, ...before, hex(oldest - 1)), method).rejects.toThrow(
-        `the oldest kept is block ${oldest}`,
+      await request(method, ...before, hex(oldest))
+      await expect(request(method, ...before, hex(oldest - 1)), method).rejects.toThrow(
+        `the oldest available block is ${oldest}`,
       )
     }
-    // A trace begins at the state of the parent.
-    await ask('debug_traceBlockByNumber', hex(oldest + 1))
-    await expect(ask('debug_traceBlockByNumber', hex(oldest))).rejects.toThrow(
-      `the oldest kept is block ${oldest}`,
+    // A trace starts with the state of the parent.
+    await request('debug_traceBlockByNumber', hex(oldest + 1))
+    await expect(request('debug_traceBlockByNumber', hex(oldest))).rejects.toThrow(
+      `the oldest available block is ${oldest}`,
     )
 
     const logs: Log[] = []
     for (let number = 1; number <= HEAD; number++) {
-      const receipts = (await ask('eth_getBlockReceipts', hex(number))) as { logs: Log[] }[]
+      const receipts = (await request('eth_getBlockReceipts', hex(number))) as { logs: Log[] }[]
       logs.push(...receipts.flatMap((receipt) => receipt.logs))
     }
     expect(logs.length).toBeGreaterThan(100)
     const all = { fromBlock: '0x0', toBlock: 'latest' }
-    expect(await ask('eth_getLogs', all)).toEqual(logs)
+    expect(await request('eth_getLogs', all)).toEqual(logs)
     for (const address of new Set(logs.map((log) => log.address)))
-      expect(await ask('eth_getLogs', { ...all, address })).toEqual(
+      expect(await request('eth_getLogs', { ...all, address })).toEqual(
         logs.filter((log) => log.address === address),
       )
     for (const position of [0, 1]) {
@@ -66,7 +70,7 @@ test.skipIf(isAbsent(`${CHAIN}/chain.rlp`))(
       const some = [values.slice(0, 1), values.slice(1, 4)].filter(({ length }) => length > 0)
       for (const wanted of some) {
         const topics = [...Array.from({ length: position }, () => null), wanted]
-        expect(await ask('eth_getLogs', { ...all, topics })).toEqual(
+        expect(await request('eth_getLogs', { ...all, topics })).toEqual(
           logs.filter((log) => wanted.includes(log.topics[position] ?? '')),
         )
       }

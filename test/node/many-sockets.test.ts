@@ -1,4 +1,4 @@
-/** One program with hundreds of connections at once, at a node as a user starts it. */
+/** One program opens hundreds of connections at once, to a node that was started like by a user. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -20,11 +20,11 @@ async function start(flags: readonly string[]) {
   }
   return { openAll: (count: number) => Promise.all(Array.from({ length: count }, open)) }
 }
-/** The status of the answer; empty: closed without one. */
-async function ask(socket: Socket): Promise<string> {
+/** Gives the status of the response; empty: the socket was closed without one. */
+async function request(socket: Socket): Promise<string> {
   socket.write(REQUEST)
   return new Promise((resolve) => {
-    socket.once('data', (answer) => resolve(String(answer).slice(9, 12)))
+    socket.once('data', (response) => resolve(String(response).slice(9, 12)))
     if (socket.closed) resolve('')
     socket.once('close', () => resolve(''))
   })
@@ -33,10 +33,10 @@ const count = (statuses: readonly string[], status: string) =>
   statuses.filter((one) => one === status).length
 
 // The default depends on the command and the host, not on the parser of requests.
-test('dev on loopback answers 400 connections of one program', async () => {
+test('dev on loopback serves 400 connections of one program', async () => {
   const { openAll } = await start(['--front-threads', '2'])
   const sockets = await openAll(400)
-  const statuses = await Promise.all(sockets.map(ask))
+  const statuses = await Promise.all(sockets.map(request))
   expect(count(statuses, '200')).toBe(400)
 })
 
@@ -44,14 +44,14 @@ test.each([
   ['llhttp', ['--http', 'llhttp']],
   ['node', ['--http', 'node']],
   ['several front threads', ['--front-threads', '2']],
-])('elsewhere those over the bound are answered 503, then closed: %s', async (_name, flags) => {
+])('a public dev node refuses more than 256 connections with 503: %s', async (_name, flags) => {
   const { openAll } = await start(['--host', '0.0.0.0', '--allow-insecure-unlock', ...flags])
   const served = await openAll(256)
-  expect(count(await Promise.all(served.map(ask)), '200')).toBe(256)
+  expect(count(await Promise.all(served.map(request)), '200')).toBe(256)
   const over = await openAll(300)
-  const statuses = await Promise.all(over.map(ask))
+  const statuses = await Promise.all(over.map(request))
   expect(count(statuses, '503') + count(statuses, '')).toBe(300)
-  // A slow machine has closed some that were told before it refuses the last.
+  // A slow machine has closed some refused sockets before it refuses the last.
   expect(count(statuses, '503')).toBeGreaterThanOrEqual(256)
-  expect(count(await Promise.all(served.map(ask)), '200')).toBe(256)
+  expect(count(await Promise.all(served.map(request)), '200')).toBe(256)
 })

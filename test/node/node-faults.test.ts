@@ -1,16 +1,19 @@
-/** Every storage call of a node fails once, in turn: a right answer, an error, or a stop that says what to do; never a wrong answer. */
+/**
+ * Every storage call of a node fails once, in turn. The outcome must be a right response, an error,
+ * or a stop with advice; never a wrong response.
+ */
 import { beforeAll, expect, test } from 'vitest'
 import { memoryDatabase } from '../../engine/storage/database/rocksdb.ts'
-import { storageFailure } from '../../engine/storage/keeper/failure.ts'
+import { storageFailure } from '../../engine/storage/persistence/failure.ts'
 import { FAULT, faultyDatabase } from '../fixtures/faulty-database.ts'
 import { send } from '../fixtures/producer.ts'
 import { type Reply, testRpc } from '../fixtures/rpc.ts'
 import { type Branches, createBranches } from '../fixtures/writer-branches.ts'
 import { hex, WriterWorld } from '../fixtures/writer-world.ts'
 
-/** Of so many calls one is tried: all of them where it is 1. */
+/** One of this many calls is tried; 1 tries all of them. */
 const STRIDE = Number(process.env['FAULTS_STRIDE'] ?? 23)
-const FOLD_DEPTH = 1
+const PERSIST_DEPTH = 1
 const BLOCKS = 5
 
 let branches: Branches
@@ -18,7 +21,10 @@ beforeAll(async () => {
   branches = await createBranches()
 })
 
-/** What callers ask after each block: of the pending, the newest and an old block, by the front and by the pool. */
+/**
+ * These requests follow each block: for the pending, the newest and an old block, by the front and
+ * by the pool.
+ */
 const SENDER = hex(send(0, 0).from)
 const QUESTIONS: readonly (readonly [method: string, params: readonly unknown[]])[] = [
   ['eth_blockNumber', []],
@@ -33,34 +39,36 @@ const QUESTIONS: readonly (readonly [method: string, params: readonly unknown[]]
   ['eth_getLogs', [{ fromBlock: '0x0', toBlock: 'latest' }]],
 ]
 type Outcome = {
-  /** Of each block, in the order of the questions; empty after a stop. */
+  /** The responses for each block, in the order of the requests; empty after a stop. */
   readonly replies: readonly (readonly Reply[])[]
-  /** What the operator reads. */
+  /** The message for the operator. */
   readonly stop: string | undefined
 }
 
-/** Blocks one after the other, until they are canonical or the node stops. The first: the next one that it lacks. */
+/** Adds the missing blocks one after the other, until they are canonical or the node stops. */
 async function run(world: WriterWorld): Promise<Outcome> {
   const replies: Reply[][] = []
   const rpc = testRpc({ source: { reader: world.reader, onPublish: () => () => {} } })
-  const ask = async () => {
-    const answers: Reply[] = []
-    for (const [method, params] of QUESTIONS) answers.push(await rpc.ask(method, params))
-    replies.push(answers)
+  const request = async () => {
+    const responses: Reply[] = []
+    for (const [method, params] of QUESTIONS) responses.push(await rpc.request(method, params))
+    replies.push(responses)
   }
   try {
     await world.apply({ type: 'feed', feed: 0, isConnected: true })
     const head = world.heads().canonical[0]
     for (const [index, block] of branches.a.slice(head, BLOCKS).entries()) {
       for (const message of [...block.flashblocks, block.end]) await world.packet(message)
-      await world.apply({ type: 'sealed', block: block.sealed })
+      await world.apply({ type: 'sealed', block: block.upstreamBlock })
       await world.settle()
-      // As each second does it, and as the end does.
-      world.answers.push(...(index % 2 === 0 ? await world.keeper.sync() : world.keeper.flush()))
+      // The sync runs each second in the product, and the flush at its end.
+      world.responses.push(
+        ...(index % 2 === 0 ? await world.persistence.sync() : world.persistence.flush()),
+      )
       await world.settle()
-      const failed = world.told.find((effect) => effect.type === 'halted')
+      const failed = world.emitted.find((effect) => effect.type === 'halted')
       if (failed !== undefined) return { replies, stop: failed.message }
-      await ask()
+      await request()
     }
     return { replies, stop: undefined }
   } catch (error) {
@@ -70,10 +78,10 @@ async function run(world: WriterWorld): Promise<Outcome> {
   }
 }
 
-/** Opens a world on what is stored, as a process would; a start that fails is a stop. */
+/** Opens a world on the stored data like a process; a start that fails is a stop. */
 function open(database: ReturnType<typeof faultyDatabase>): WriterWorld | string {
   try {
-    return new WriterWorld({ database: database.database, foldDepth: FOLD_DEPTH })
+    return new WriterWorld({ database: database.database, foldDepth: PERSIST_DEPTH })
   } catch (error) {
     const stop = storageFailure(error)
     if (stop === undefined) throw error
@@ -83,7 +91,7 @@ function open(database: ReturnType<typeof faultyDatabase>): WriterWorld | string
 
 const LINE = `storage: ${FAULT}; repair the disk, then start again`
 
-test('whichever call it is', async () => {
+test('no storage call that fails once causes a wrong response', async () => {
   const plain = faultyDatabase()
   plain.arm(Number.POSITIVE_INFINITY)
   const expected = await run(open(plain) as WriterWorld)
@@ -100,22 +108,23 @@ test('whichever call it is', async () => {
     kinds.set(database.hit!, (kinds.get(database.hit!) ?? 0) + 1)
     const where = `call ${at} of ${calls}, a ${database.hit}`
     let failed = 0
-    for (const [index, answers] of outcome.replies.entries())
-      for (const [question, answer] of answers.entries()) {
-        if (answer.error?.code === -32603) failed++
-        else expect(answer, where).toEqual(expected.replies[index]![question])
+    for (const [index, responses] of outcome.replies.entries())
+      for (const [question, response] of responses.entries()) {
+        if (response.error?.code === -32603) failed++
+        else expect(response, where).toEqual(expected.replies[index]![question])
       }
     errors += failed
     if (outcome.stop !== undefined) {
       stops++
       expect(outcome.stop, where).toBe(LINE)
     }
-    // It is one fault: either a caller hears of it, or the operator does, or somebody tried again.
+    // Each fault is reported once: to a caller or to the operator, or a retry hides it.
     expect(failed + (outcome.stop === undefined ? 0 : 1), where).toBeLessThanOrEqual(1)
-    const again = open(database)
-    if (typeof again === 'string') throw new Error(`${where}: it does not open again: ${again}`)
-    expect((await run(again)).stop, where).toBeUndefined()
-    expect(again.heads().canonical[1], where).toBe(hex(branches.a[BLOCKS - 1]!.hash))
+    const reopened = open(database)
+    if (typeof reopened === 'string')
+      throw new Error(`${where}: it does not open again: ${reopened}`)
+    expect((await run(reopened)).stop, where).toBeUndefined()
+    expect(reopened.heads().canonical[1], where).toBe(hex(branches.a[BLOCKS - 1]!.hash))
   }
   console.log(
     `${[...kinds.values()].reduce((a, b) => a + b)} of ${calls} calls failed once: ${stops} stops, ${errors} errors to callers; ${[...kinds].map(([kind, count]) => `${count} ${kind}`).join(', ')}`,

@@ -1,4 +1,7 @@
-/** The small parts of the node: health, the order of closing, metrics, keys, what people see. */
+/**
+ * These tests cover the small parts of the node: health, the order of closing, metrics, keys,
+ * printed texts.
+ */
 import { createCipheriv, scryptSync } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,16 +13,16 @@ import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import { keccak256 } from '../../engine/primitives/keccak.ts'
 import { recoverAddress } from '../../engine/primitives/signature.ts'
-import { type Doubt, openDoubt } from '../../engine/sources/doubt.ts'
+import { openSuspicion, type Suspicion } from '../../engine/sources/suspicion.ts'
 import { DiffError } from '../../engine/state/encoded-diff.ts'
 import { DatabaseError } from '../../engine/storage/database/options.ts'
 import { JournalError } from '../../engine/storage/directory/journal.ts'
-import { storageFailure } from '../../engine/storage/keeper/failure.ts'
+import { storageFailure } from '../../engine/storage/persistence/failure.ts'
 import { TrieError } from '../../engine/storage/trie/node.ts'
 import { banner } from '../../workers/commands/dev/banner.ts'
 import { COMMANDS } from '../../workers/commands/index.ts'
 import { readInvocation } from '../../workers/config/config.ts'
-import type { NodeConfig } from '../../workers/config/serving.ts'
+import type { NodeConfig } from '../../workers/config/serving-options.ts'
 import { openAccounts } from '../../workers/front/accounts.ts'
 import { page, readyLine, sealedLine } from '../../workers/front/banner.ts'
 import { startAdmin } from '../../workers/observe/admin.ts'
@@ -34,7 +37,7 @@ import { createLifecycle } from '../../workers/process/lifecycle.ts'
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-parts-'))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-describe('health', () => {
+describe('the health of a node', () => {
   function start(probe: () => Promise<void> = async () => {}) {
     const clock = { ms: 0 }
     const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
@@ -43,7 +46,7 @@ describe('health', () => {
   }
 
   test.each([undefined, 'whole', 'proven', 'trusted'] as const)(
-    'says what the state is worth: %s',
+    'reports the mode of the state: %s',
     (mode) => {
       const health = createHealth({
         now: () => 0,
@@ -61,7 +64,7 @@ describe('health', () => {
     },
   )
 
-  test('is ready when a head is known and the pool has answered', async () => {
+  test('is ready when a head is known and the pool has responded', async () => {
     const probe = async () => {}
     const health = createHealth({ now: () => 0, headMs: 5_000, feedMs: 1_000, probe })
     expect(health.readiness().reasons[0]).toBe('starting')
@@ -80,7 +83,7 @@ describe('health', () => {
     })
   })
 
-  test('a silent feed alone is degraded, a head that stands still is not ready', async () => {
+  test('is degraded by a silent feed, and unready by a head that does not move', async () => {
     const { clock, health } = start()
     health.published(3, 4, true)
     await health.probe()
@@ -97,11 +100,14 @@ describe('health', () => {
     })
   })
 
-  test('the part that is silent is named: the feed, or the upstream that frames wait for', async () => {
+  test('names the silent part: the feed, or the block that frames wait for', async () => {
     const clock = { ms: 0 }
     const said = { degraded: [], unready: [], details: {}, feedSilentMs: 200 }
     const health = createHealth({
-      ...{ now: () => clock.ms, headMs: 50_000, feedMs: 1_000, probe: async () => {} },
+      now: () => clock.ms,
+      headMs: 50_000,
+      feedMs: 1_000,
+      probe: async () => {},
       source: () => said,
     })
     health.started()
@@ -119,7 +125,7 @@ describe('health', () => {
     expect(health.readiness().reasons).toEqual(['the feed is silent for 1.5 s'])
   })
 
-  test('whoever asks says how late is too late', async () => {
+  test('is unready beyond the lag that the caller allows', async () => {
     const { clock, health } = start()
     health.published(3, 4, true)
     await health.probe()
@@ -129,7 +135,7 @@ describe('health', () => {
       status: 'unready',
       reasons: ['nothing new was published for 0.9 s, and 899 ms may pass'],
     })
-    // A canonical block is news as well; one that was there before is none.
+    // A new canonical block counts as news; a known one does not.
     health.published(4, 4, false)
     expect(health.readiness(1).status).toBe('ready')
     clock.ms = 950
@@ -138,11 +144,12 @@ describe('health', () => {
     expect(health.readiness().status).toBe('ready')
   })
 
-  test('what need not move, or was told to stand still, is never late', async () => {
+  test('is ready if the chain need not move or is paused', async () => {
     for (const options of [
       { headMs: undefined, feedMs: undefined },
       {
-        ...{ headMs: 5_000, feedMs: 1_000 },
+        headMs: 5_000,
+        feedMs: 1_000,
         source: () => ({ degraded: [], unready: [], isStanding: true, details: {} }),
       },
     ]) {
@@ -156,7 +163,7 @@ describe('health', () => {
     }
   })
 
-  test('a start that took long counts against neither the head nor the feed', async () => {
+  test('does not count a long start as lag of the head or the feed', async () => {
     const clock = { ms: 0 }
     const probe = async () => {}
     const health = createHealth({ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe })
@@ -169,11 +176,18 @@ describe('health', () => {
     expect(health.readiness().status).toBe('unready')
   })
 
-  test('canonical blocks say nothing of the feed; what the source says is told', async () => {
+  test('judges the feed by flashblocks alone, and reports suspicions of the source', async () => {
     const clock = { ms: 0 }
-    const said = { degraded: [] as Doubt[], unready: [] as Doubt[], details: { state: 'whole' } }
+    const said = {
+      degraded: [] as Suspicion[],
+      unready: [] as Suspicion[],
+      details: { state: 'whole' },
+    }
     const health = createHealth({
-      ...{ now: () => clock.ms, headMs: 5_000, feedMs: 1_000, probe: async () => {} },
+      now: () => clock.ms,
+      headMs: 5_000,
+      feedMs: 1_000,
+      probe: async () => {},
       source: () => said,
     })
     await health.probe()
@@ -196,11 +210,11 @@ describe('health', () => {
       reasons: ['a.example disagrees'],
       outside: ['upstreams disagree'],
     })
-    said.unready.push(openDoubt('every upstream is silent'))
+    said.unready.push(openSuspicion('every upstream is silent'))
     expect(health.readiness().status).toBe('unready')
   })
 
-  test('a halt, a pool that fails and the end are told', async () => {
+  test('reports a halt, a failed pool and the end of the node', async () => {
     const { health } = start(() => Promise.reject(new Error('request timed out')))
     health.published(3, 3, true)
     await health.probe()
@@ -224,7 +238,7 @@ describe('health', () => {
   })
 })
 
-describe('a node that cannot write any more', () => {
+describe('a node that can no longer write', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
   function start() {
@@ -240,14 +254,14 @@ describe('a node that cannot write any more', () => {
     return { failed, health, failing }
   }
 
-  test('is not ready for good, and ends a while later', async () => {
+  test('stays unready, and ends a minute later', async () => {
     const { failed, health, failing } = start()
     health.published(3, 4, true)
     await health.probe()
     health.started()
     failing('storage: the disk is full; free space on the disk, then start again')
-    failing('the sequencer cannot go on')
-    // A block that was durable before may still be shown.
+    failing('the sequencer failed')
+    // A block that was durable before may still become visible.
     health.published(4, 5, true)
     const reasons = ['storage: the disk is full; free space on the disk, then start again']
     expect(health.readiness()).toMatchObject({ status: 'unready', reasons })
@@ -256,7 +270,7 @@ describe('a node that cannot write any more', () => {
     expect(failed).toEqual(reasons)
   })
 
-  test('ends at once when it serves nobody yet', () => {
+  test('ends immediately if it does not serve yet', () => {
     const { failed, failing } = start()
     failing('storage: Corruption: bad block; start with an empty data directory')
     expect(failed).toEqual(['storage: Corruption: bad block; start with an empty data directory'])
@@ -270,7 +284,7 @@ test.each<[name: string, error: Error, line: string | undefined]>([
     'storage: no space left on the device that holds the data directory (IO error: No space left on device); free space on the disk, then start again',
   ],
   [
-    'a full disk that RocksDB names',
+    'a full disk with the path from RocksDB',
     new DatabaseError(
       'io',
       'IO error: No space left on device: While appending to file: /data/x y/state/000024.sst: No space left on device',
@@ -278,12 +292,12 @@ test.each<[name: string, error: Error, line: string | undefined]>([
     'storage: no space left on the device that holds /data/x y/state (IO error: No space left on device: While appending to file: /data/x y/state/000024.sst: No space left on device); free space on the disk, then start again',
   ],
   [
-    'a full disk that a journal names',
+    'a full disk with the path of a journal',
     new JournalError('io', '/data/transactions.journal: ENOSPC: no space left on device, write'),
     'storage: no space left on the device that holds /data (/data/transactions.journal: ENOSPC: no space left on device, write); free space on the disk, then start again',
   ],
   [
-    'a disk of others',
+    'a disk without write permission',
     new JournalError('io', 'j: EACCES: permission denied'),
     'storage: j: EACCES: permission denied; make the data directory writable for this user, then start again',
   ],
@@ -298,7 +312,7 @@ test.each<[name: string, error: Error, line: string | undefined]>([
     'storage: Corruption: block checksum mismatch; start with an empty data directory, or put back a copy of this one',
   ],
   [
-    'rows that do not fit together',
+    'inconsistent rows',
     new TrieError('block 7 has another root'),
     'storage: block 7 has another root; start with an empty data directory, or put back a copy of this one',
   ],
@@ -308,12 +322,12 @@ test.each<[name: string, error: Error, line: string | undefined]>([
     'storage: state diff: cut short, 32 bytes expected at 8 of 9; start with an empty data directory, or put back a copy of this one',
   ],
   ['a bug', new Error('undefined is not a function'), undefined],
-])('what to do about %s', (_, error, line) => {
+])('a storage failure has the right advice: %s', (_, error, line) => {
   expect(storageFailure(error)).toBe(line)
 })
 
-describe('lifecycle', () => {
-  test('closes in reverse order, once, and passes over what fails or hangs', async () => {
+describe('the lifecycle', () => {
+  test('closes parts once, in reverse order, and skips those that fail or hang', async () => {
     const problems: string[] = []
     const closed: string[] = []
     const onProblem = (part: string, reason: string) => problems.push(`${part}: ${reason}`)
@@ -327,12 +341,15 @@ describe('lifecycle', () => {
     expect(lifecycle.stop()).toBe(first)
     await first
     expect(closed).toEqual(['server', 'database'])
-    expect(problems).toEqual(['pool: no', expect.stringMatching(/^writer: not within \d+ ms$/)])
+    expect(problems).toEqual([
+      'pool: no',
+      expect.stringMatching(/^writer: it did not stop within \d+ ms$/),
+    ])
   })
 })
 
-describe('what should not happen', () => {
-  test('is a line with its kind, and counted by it', () => {
+describe('an incident', () => {
+  test('is logged with its kind and counted by kind', () => {
     const lines: unknown[][] = []
     const { report, counts } = createReporter({
       warn: (...line: unknown[]) => void lines.push(['warn', ...line]),
@@ -343,13 +360,17 @@ describe('what should not happen', () => {
     report('call_failed')
     report('call_failed')
     expect(lines.slice(0, 3)).toEqual([
-      ['warn', { what: 'front_stalled', ms: 300 }, 'the front stood still'],
-      ['warn', { what: 'part_not_stopped', part: 'pool' }, 'a part did not stop as it should: no'],
+      ['warn', { what: 'front_stalled', ms: 300 }, 'the event loop of the front was blocked'],
+      [
+        'warn',
+        { what: 'part_not_stopped', part: 'pool' },
+        'a part failed or took too long to stop: no',
+      ],
       ['error', { what: 'call_failed' }, 'a call failed'],
     ])
     expect(counts()).toMatchObject({ front_stalled: 1, call_failed: 2, worker_failed: 0 })
   })
-  test('is counted together by all threads, whose logs are their own', () => {
+  test('of any thread is in the counts of the node', () => {
     const log = { warn: () => {}, error: () => {} }
     const { report, shared, counts } = createReporter(log)
     const inThread = createReporter(log, structuredClone(shared))
@@ -361,7 +382,7 @@ describe('what should not happen', () => {
 })
 
 describe('metrics', () => {
-  test('count calls, publishes and what threads report, with bounded labels', async () => {
+  test('count calls, publishes and thread reports with a bounded number of labels', async () => {
     const metrics = createMetrics(
       {
         pool: () => ({
@@ -372,13 +393,13 @@ describe('metrics', () => {
           replaced: 0,
           replays: { kept: 2, begun: 1 },
         }),
-        keptLogs: () => ({ blocks: 8 }),
+        logRowsCache: () => ({ blocks: 8 }),
         holds: () => ({ seen: 4 }),
         feed: () => ({ subscribers: 1 }),
         bootstrap: () => ({ copies: 1 }),
         txpool: () => ({ pending: 5 }),
         front: () => ({ inFlight: 6 }),
-        mishaps: () => ({ call_failed: 2 }),
+        incidents: () => ({ call_failed: 2 }),
         verified: () => ({ verified: 7, verifiedBlocks: 3, mismatches: 1 }),
         heaps: async () => [{ thread: 'writer', usedBytes: 8, externalBytes: 9 }],
       },
@@ -392,7 +413,7 @@ describe('metrics', () => {
     metrics.refused(9)
     for (let index = 0; index < 500; index++) metrics.count(`event-${index}`, 1)
     metrics.gauges({ foldLag: 4 })
-    const published = { type: 'published', record: 1, index: 1, transactions: [] } as const
+    const published = { type: 'published', snapshot: 1, index: 1, transactions: [] } as const
     const heads = { canonical: 1, complete: 2, pending: 3, isFollowed: false }
     metrics.published({ ...published, ...heads, publishMs: 3, executeMs: 2 })
     metrics.published({ ...published, ...heads, publishMs: 0, executeMs: 0 })
@@ -424,7 +445,7 @@ describe('metrics', () => {
     expect(text).toContain('nodejs_eventloop_lag_seconds')
   })
 
-  test('a tally shows what a histogram of prom-client shows', async () => {
+  test('of a tally equal those of a histogram of prom-client', async () => {
     const parts = { name: 'x_seconds', help: 'seconds of x', buckets: [0.1, 1, 10] }
     const registry = new Registry()
     const histogram = new Histogram({ ...parts, labelNames: ['lane'], registers: [registry] })
@@ -441,19 +462,19 @@ describe('metrics', () => {
     expect(await lines(own)).toEqual(await lines(registry))
   })
 
-  test('are served to loopback names only', async () => {
+  test('are served at their path on the admin port', async () => {
     const admin = await startAdmin(0, {
       '/metrics': () => ({ type: 'text/plain', text: 'a 1\n' }),
     })
-    const ask = (path: string, host = 'localhost') =>
+    const request = (path: string, host = 'localhost') =>
       fetch(`http://127.0.0.1:${admin.port}${path}`, { headers: { host } })
-    expect(await (await ask('/metrics')).text()).toBe('a 1\n')
-    expect((await ask('/')).status).toBe(404)
+    expect(await (await request('/metrics')).text()).toBe('a 1\n')
+    expect((await request('/')).status).toBe(404)
     await admin.close()
   })
 })
 
-describe('accounts', () => {
+describe('the accounts of a node', () => {
   const { address, privateKey } = DEV_ACCOUNTS[1]!
   const config = (...flags: string[]): NodeConfig => {
     const invocation = readInvocation(flags, {}, COMMANDS)
@@ -468,7 +489,7 @@ describe('accounts', () => {
   writeFileSync(join(keystore, 'UTC--x'), JSON.stringify(keyFile('secret')))
   const unlock = ['--unlock', address, '--keystore', keystore, '--password-file', passwordFile]
 
-  /** As go-ethereum writes it, with a cheaper derivation. */
+  /** Makes a key file like go-ethereum, with a cheaper derivation. */
   function keyFile(password: string) {
     const [salt, iv] = [Buffer.alloc(32, 7), Buffer.alloc(16, 9)]
     const derived = scryptSync(password, salt, 32, { N: 4_096, r: 8, p: 1 })
@@ -489,7 +510,7 @@ describe('accounts', () => {
     }
   }
 
-  test('dev has its ten, serve has those that are unlocked', () => {
+  test('are the ten of dev, or the unlocked ones of serve', () => {
     const digest = keccak256(new Uint8Array([1]))
     const keys = DEV_ACCOUNTS.map((account) => hexToBytes(account.privateKey))
     const dev = openAccounts(config('dev'), keys)
@@ -502,7 +523,7 @@ describe('accounts', () => {
     expect(openAccounts(config('serve'), []).addresses()).toEqual([])
   })
 
-  test('what is wrong with the keys is said', () => {
+  test('cannot be opened with a wrong password, address or keystore', () => {
     const wrong = join(directory, 'wrong')
     writeFileSync(wrong, 'other')
     expect(() => openAccounts(config('serve', ...unlock, '--password-file', wrong), [])).toThrow(
@@ -517,11 +538,11 @@ describe('accounts', () => {
   })
 })
 
-describe('what people see', () => {
+describe('the text for people', () => {
   const dev = (chainId?: number) =>
     chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_800_000_000, chainId } })
 
-  test('the banner has every account and warns of the real chain', () => {
+  test('lists every account in the banner, and warns of the chain id of X Layer', () => {
     const text = banner(dev(), '1.2.3')
     for (const { address, privateKey } of DEV_ACCOUNTS) {
       expect(text).toContain(address)
@@ -531,24 +552,24 @@ describe('what people see', () => {
     expect(banner(dev(31_337), '1.2.3')).not.toContain('is that of')
   })
 
-  test('the ready line is exactly as promised', () => {
+  test('has exactly the documented ready line', () => {
     expect(readyLine('http://127.0.0.1:8545', 196n, 0n)).toBe(
       'flashnode ready http://127.0.0.1:8545 chain 196 head 0\n',
     )
   })
 
-  test('a sealed block on one line', () => {
+  test('describes a sealed block on one line', () => {
     const sealed = { type: 'sealed', number: 7, hash: new Uint8Array(32), ms: 12.4 } as const
     expect(sealedLine({ ...sealed, flashblocks: 5, transactions: 3, gasUsed: 1_234_567n })).toBe(
       'block 7  5 flashblocks  3 transactions  1.23 Mgas  12 ms\n',
     )
   })
 
-  test('the page names the addresses', () => {
+  test('names the addresses on the page at /', () => {
     expect(page(dev(), 'http://127.0.0.1:8545')).toContain('ws://127.0.0.1:8545/feed')
   })
 
-  test('foreign text stays on one short line of the log', () => {
+  test('shortens foreign text to one line of the log', () => {
     expect(loggable(`eth_\n\u001b[31m${'x'.repeat(100)}`)).toBe(`eth_??[31m${'x'.repeat(54)}`)
   })
 })

@@ -1,4 +1,4 @@
-/** A node as a user starts it: what it prints, how it ends, what it refuses. */
+/** A node is started like by a user: the tests check its output, its end, and its refusals. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { openSocket } from '../fixtures/sockets.ts'
 import { call, startNode } from '../kit/node.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-node-'))
-/** What is started here makes its temporary directories there. */
+/** Processes of this file create their temporary directories here. */
 beforeAll(() => void vi.stubEnv('TMPDIR', directory))
 const temporary = () => readdirSync(directory).filter((name) => /^flashnode-\w+$/.test(name))
 afterAll(() => {
@@ -35,11 +35,11 @@ async function runProgram([program, ...argv]: string[]) {
 const quiet = ['--port', '0', '--admin-port', '0', '--log-level', 'silent']
 
 describe('a development node', () => {
-  test('is ready, answers, finishes what it began, and starts again where it was', async () => {
+  test('is ready, responds, ends cleanly, and starts again at its head', async () => {
     const datadir = join(directory, 'data')
     const node = await startNode(['--datadir', datadir])
     expect(node.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
-    // Block 1 is made up at once, before anybody can see that its time is over.
+    // Block 1 is made at once, before anybody can see that its time is over.
     const pending = await call(`${node.url}/flashblocks`, 'eth_getBlockByNumber', [
       'pending',
       false,
@@ -62,14 +62,14 @@ describe('a development node', () => {
     expect(await node.stop('SIGTERM')).toBe(0)
     expect((await socket.closed).code).toBe(1001)
 
-    const again = await startNode(['--datadir', datadir])
-    expect(again.head).toBeGreaterThanOrEqual(Number(head.number))
-    const block = await call(again.url, 'eth_getBlockByNumber', [head.number, false])
+    const restarted = await startNode(['--datadir', datadir])
+    expect(restarted.head).toBeGreaterThanOrEqual(Number(head.number))
+    const block = await call(restarted.url, 'eth_getBlockByNumber', [head.number, false])
     expect(block).toMatchObject({ hash: head.hash })
-    expect(await again.stop('SIGINT')).toBe(0)
+    expect(await restarted.stop('SIGINT')).toBe(0)
   })
 
-  test('sends a feed of plain JSON, and fails inside for no method that is asked without parameters', async () => {
+  test('sends a plain JSON feed, and handles each method without parameters', async () => {
     const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--feed-form', 'plain'])
     const socket = await openSocket(`${node.url.replace('http', 'ws')}/feed`)
     const message = JSON.parse(await socket.next())
@@ -85,7 +85,7 @@ describe('a development node', () => {
     expect(await node.stop('SIGTERM')).toBe(0)
   })
 
-  test('starts on a machine that lets its first question to the pool wait too long', async () => {
+  test('starts although its first request to the pool times out', async () => {
     const find = 'const reply = await pool.execute({'
     const isFirst = `(globalThis.probes = (globalThis.probes ?? 0) + 1) === 1`
     const replace = `if (${isFirst}) throw new Error('request timed out')\n  ${find}`
@@ -96,13 +96,13 @@ describe('a development node', () => {
     expect(await node.stop('SIGTERM')).toBe(0)
   })
 
-  test('ends at once at the second signal', async () => {
+  test('ends immediately at the second signal', async () => {
     const node = await startNode(['--ephemeral'])
     const ended = once(node.child, 'exit')
     expect(temporary().length).toBe(1)
     node.child.kill('SIGTERM')
     node.child.kill('SIGINT')
-    // 128 + the number of the one that came second.
+    // The code is 128 plus the number of the signal that came second.
     expect([
       [130, null],
       [143, null],
@@ -111,7 +111,7 @@ describe('a development node', () => {
   })
 })
 
-describe('ends in one line', () => {
+describe('a command that cannot start', () => {
   const foreign = join(directory, 'foreign')
   const file = join(directory, 'file')
   const cases: [name: string, argv: string[], code: number, line: string | RegExp][] = [
@@ -122,19 +122,29 @@ describe('ends in one line', () => {
       1,
       `${foreign} is no data directory of flashnode (it holds "notes"): give --datadir an empty or another directory`,
     ],
-    ['nothing to serve', ['serve', ...quiet, '--datadir', join(directory, 'none')], 1, /holds no/],
-    ['no such chain', ['dev', ...quiet, '--ephemeral', '--chain', 'nope'], 1, /^nope is neither/],
+    [
+      'a directory without a chain',
+      ['serve', ...quiet, '--datadir', join(directory, 'none')],
+      1,
+      /has no chain/,
+    ],
+    [
+      'an unknown chain',
+      ['dev', ...quiet, '--ephemeral', '--chain', 'nope'],
+      1,
+      /^nope is neither/,
+    ],
     [
       'too little memory',
       ['dev', ...quiet, '--ephemeral', '--view-memory', '1'],
       1,
-      /^--view-memory 1 is too little: .* at least \d+$/,
+      /^--view-memory 1 is too small: .* at least \d+ MB$/,
     ],
     [
-      'no address of ours',
+      'an address of another machine',
       ['dev', ...quiet, '--ephemeral', '--host', '203.0.113.1', '--allow-insecure-unlock'],
       1,
-      '203.0.113.1 is no address of this machine: give another --host',
+      '203.0.113.1 is not an address of this machine: give another --host',
     ],
     ['public host', ['dev', ...quiet, '--host', '0.0.0.0'], 2, /^dev on the public --host 0\.0/],
     ...(['dev', 'serve'] as const).map((command): (typeof cases)[number] => [
@@ -150,43 +160,43 @@ describe('ends in one line', () => {
       /^\S+ cannot be used: ENOTDIR: .*dir$/,
     ],
     [
-      'below a file',
+      'a data directory inside a file',
       ['dev', ...quiet, '--datadir', join(file, 'x')],
       1,
       /^\S+\/x cannot be used: ENOTDIR: .*; give another --datadir$/,
     ],
     [
-      'where none can be made',
+      'a data directory that cannot be created',
       ['dev', ...quiet, '--datadir', '/proc/none'],
       1,
       /^\/proc\/none cannot be used: ENOENT: .*; give another --datadir$/,
     ],
     [
-      'a name too long',
+      'a data directory with a name that is too long',
       ['dev', ...quiet, '--datadir', join(directory, 'x'.repeat(300))],
       1,
       /^\S+ cannot be used: ENAMETOOLONG: .*; give another --datadir$/,
     ],
     [
-      'an allocation that is no file',
+      'an allocation that is a directory',
       ['dev', ...quiet, '--ephemeral', '--genesis-alloc', foreign],
       1,
       `${foreign} cannot be read: EISDIR: illegal operation on a directory, read`,
     ],
     [
-      'an allocation that is no JSON',
+      'an allocation that is not JSON',
       ['dev', ...quiet, '--ephemeral', '--genesis-alloc', file],
       1,
       /^\S+\/file is not JSON: /,
     ],
     [
-      'a configuration that is no file',
+      'a configuration that is a directory',
       ['dev', ...quiet, '--config', foreign],
       2,
       /^configuration file \S+: EISDIR/,
     ],
   ]
-  test.each(cases)('%s', async (_, argv, code, line) => {
+  test.each(cases)('ends with one line that gives the reason: %s', async (_, argv, code, line) => {
     mkdirSync(foreign, { recursive: true })
     writeFileSync(join(foreign, 'notes'), '')
     writeFileSync(file, 'notes\n')
@@ -206,7 +216,7 @@ describe('ends in one line', () => {
     ['import-state', '--chain none --state none --block none --datadir none'],
     ['migrate', '--datadir none'],
   ]
-  test.each(commands)('too few files may be open for %s', async (name, rest) => {
+  test.each(commands)('ends with one line if it may open too few files: %s', async (name, rest) => {
     const command = `ulimit -n 64; exec ${process.execPath} workers/main.ts ${name} ${rest}`
     const ended = await runProgram(['bash', '-c', command])
     expect(ended).toEqual({
@@ -218,13 +228,13 @@ describe('ends in one line', () => {
     })
   })
 
-  test('no place for a temporary directory', async () => {
+  test('ends with one line if it cannot make a temporary directory', async () => {
     const start = `TMPDIR=${file} exec ${process.execPath} workers/main.ts dev --ephemeral`
     const ended = await runProgram(['bash', '-c', `${start} ${quiet.join(' ')}`])
     expect(ended).toEqual({
       code: 1,
       out: '',
-      errors: expect.stringMatching(/^flashnode: no temporary directory can be made: .*\n$/),
+      errors: expect.stringMatching(/^flashnode: the temporary directory cannot be created: .*\n$/),
     })
   })
 })

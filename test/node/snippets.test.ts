@@ -1,7 +1,7 @@
 /**
- * Every program of the documents runs, against a node of its own: those that are marked as they stand, the others after a few names that
- * their page takes for granted. Those of a shell need programs that npm does not bring: where one is missing they are skipped, and it is said
- * which.
+ * Every program of the documents runs against its own node: marked ones unchanged, the others after
+ * a few names that their page presupposes. Shell programs need commands that npm does not install;
+ * a missing one skips them with its name.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -20,11 +20,11 @@ import { requireFrom } from '../kit/own-packages.ts'
 const run = promisify(execFile)
 const PAGES = ['README.md', 'docs/start.md']
 const PAGES_OF_PARTS = ['docs/install.md', 'docs/testing.md']
-/** `cast` is there after `npm ci --prefix bench`. */
+/** `npm ci --prefix bench` installs `cast`. */
 const PATH = [process.env['PATH'], resolve('bench/node_modules/.bin')].join(delimiter)
 const env = { ...process.env, PATH }
 const PROGRAMS = ['bash', 'curl', 'cast']
-/** ethers and web3.js are here, and viem is above. */
+/** ethers and web3.js are installed here, and viem is in the root. */
 const CLIENTS = new URL('../clients/', import.meta.url)
 requireFrom(CLIENTS)
 const MARKED = /<!-- run -->\n```(ts|sh)\n(.*?)```/gs
@@ -35,7 +35,7 @@ beforeAll(async () => {
 })
 afterAll(() => node.stop())
 
-describe.each(PAGES)('%s', (page) => {
+describe.each(PAGES)('the page %s', (page) => {
   const text = readFileSync(page, 'utf8')
   const found = [...text.matchAll(MARKED)].map(([, language, code]) => ({
     language: language!,
@@ -43,35 +43,38 @@ describe.each(PAGES)('%s', (page) => {
     line: code!.split('\n').find((one) => one !== '')!,
   }))
 
-  test('every program in it is marked', () => {
+  test('marks each of its programs', () => {
     const programs = text.match(/^```(ts|js)$/gm) ?? []
     expect(found.filter(({ language }) => language === 'ts')).toHaveLength(programs.length)
   })
 
-  test.for(found)('$language: $line', async ({ language, code }, { skip }) => {
-    const missing = language === 'sh' ? missingOf(code) : []
-    if (missing.length > 0) {
-      const why = `${missing.join(' and ')} not on the PATH: this program of ${page} does not run here`
-      process.stderr.write(`SKIPPED: ${why}\n`)
-      skip(why)
-    }
-    const { host } = new URL(node.url)
-    const here = code.replaceAll('127.0.0.1:8545', host)
-    const { stdout, stderr } =
-      language === 'sh'
-        ? await run('bash', ['-euo', 'pipefail', '-c', here], { env })
-        : await run(process.execPath, ['--input-type=module-typescript', '--eval', here], {
-            cwd: CLIENTS,
-          })
-    expect(stdout).not.toBe('')
-    expect(stderr).not.toMatch(/error/i)
-    if (code.startsWith('curl')) expect(JSON.parse(stdout)).toHaveProperty('result')
-  })
+  test.for(found)(
+    'has a $language program that runs: $line',
+    async ({ language, code }, { skip }) => {
+      const missing = language === 'sh' ? missingOf(code) : []
+      if (missing.length > 0) {
+        const why = `${missing.join(' and ')} not on the PATH: this program of ${page} does not run here`
+        process.stderr.write(`SKIPPED: ${why}\n`)
+        skip(why)
+      }
+      const { host } = new URL(node.url)
+      const localCode = code.replaceAll('127.0.0.1:8545', host)
+      const { stdout, stderr } =
+        language === 'sh'
+          ? await run('bash', ['-euo', 'pipefail', '-c', localCode], { env })
+          : await run(process.execPath, ['--input-type=module-typescript', '--eval', localCode], {
+              cwd: CLIENTS,
+            })
+      expect(stdout).not.toBe('')
+      expect(stderr).not.toMatch(/error/i)
+      if (code.startsWith('curl')) expect(JSON.parse(stdout)).toHaveProperty('result')
+    },
+  )
 
-  // The page says how it is run, which is beside the modules that it imports.
+  // The page states how to run it, beside the modules that it imports.
   const asFile = /<!-- as a file -->\n```sh\nnpx (.*?)\n```/.exec(text)
   if (asFile === null) return
-  test('the first one runs as a file', async () => {
+  test('has a first program that runs as a file', async () => {
     const [, command] = asFile
     const folder = mkdtempSync(join(tmpdir(), 'flashnode-first-'))
     symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
@@ -87,22 +90,22 @@ describe.each(PAGES)('%s', (page) => {
   })
 })
 
-describe.each(PAGES_OF_PARTS)('%s', (page) => {
+describe.each(PAGES_OF_PARTS)('the page %s', (page) => {
   const parts = [...readFileSync(page, 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(
     ([, code], at) => ({ at, code: code! }),
   )
   // A part may leave the chain paused.
   afterEach(async () => void (await call(`${node.url}/flashblocks`, 'dev_resume')))
 
-  test('has parts of programs', () => expect(parts.length).toBeGreaterThan(0))
-  test.for(parts)('part $at', async ({ code }, { expect: own }) => {
+  test('contains parts of programs', () => expect(parts.length).toBeGreaterThan(0))
+  test.for(parts)('has a part $at that runs to its end', async ({ code }, { expect: own }) => {
     own.hasAssertions()
     await runPart(code)
-    // It ran to its end: what a flashblock was sent for is in the chain, or was taken back.
+    // The program ran to its end: its transactions are in the chain, or were removed.
     own(await call(node.url, 'eth_blockNumber')).not.toBe('0x0')
   })
 
-  test('one that does not do what it says is found', async () => {
+  test('has a first part that fails with an added wrong line', async () => {
     await expect(runPart(`${parts[0]!.code}\nawait client.nothing()`)).rejects.toThrow('nothing')
   })
 })
@@ -113,8 +116,8 @@ const REQUESTS = globSync('docs/*.md').flatMap((page) =>
     text,
   })),
 )
-test('requests that are shown are found', () => expect(REQUESTS.length).toBeGreaterThan(0))
-test.each(REQUESTS)('$page: $text', async ({ text }) => {
+test('the documents contain JSON-RPC requests', () => expect(REQUESTS.length).toBeGreaterThan(0))
+test.each(REQUESTS)('a request in $page succeeds: $text', async ({ text }) => {
   const socket = await openSocket(`${node.url.replace('http', 'ws')}/flashblocks`)
   socket.send(text)
   expect(JSON.parse(await socket.next())).toMatchObject({ id: 1, result: expect.any(String) })
@@ -127,9 +130,9 @@ const Program = Object.getPrototypeOf(async () => {}).constructor as new (
   ...text: string[]
 ) => (...values: unknown[]) => Promise<void>
 
-/** What it imports is handed to it; what its page takes for granted stands around it. */
+/** Passes imports to the program, and surrounds it with the names that its page presupposes. */
 function runPart(code: string): Promise<void> {
-  const here = code
+  const localCode = code
     .replaceAll('http://127.0.0.1:8545', node.url)
     .replace(/^import (\{.*\}) from ('[^']+')$/gm, 'const $1 = libraries[$2]')
   const account = privateKeyToAccount(
@@ -137,15 +140,18 @@ function runPart(code: string): Promise<void> {
   )
   const transport = viem.http(`${node.url}/flashblocks`)
   const names = {
-    ...{ account, to: '0x000000000000000000000000000000000000f1f1', xLayer: chains.xLayer, expect },
+    account,
+    to: '0x000000000000000000000000000000000000f1f1',
+    xLayer: chains.xLayer,
+    expect,
     client: viem.createPublicClient({ chain: chains.xLayer, transport }),
     wallet: viem.createWalletClient({ account, chain: chains.xLayer, transport }),
     libraries: LIBRARIES,
   }
-  return new Program(...Object.keys(names), `{ ${here} }`)(...Object.values(names))
+  return new Program(...Object.keys(names), `{ ${localCode} }`)(...Object.values(names))
 }
 
-/** Of the programs that it runs. */
+/** Lists missing commands of the program. */
 function missingOf(code: string): readonly string[] {
   const isRun = (name: string) => name === 'bash' || new RegExp(`^${name} `, 'm').test(code)
   return PROGRAMS.filter(isRun).filter(

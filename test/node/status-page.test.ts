@@ -1,4 +1,7 @@
-/** The status page as the node serves it: to whom, with what headers, and what is told over its WebSocket. */
+/**
+ * The node serves the status page: the tests check its readers, its headers, and the messages of
+ * its WebSocket.
+ */
 import { createHash } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Adopt } from '../../rpc/http/upgrades.ts'
@@ -9,7 +12,7 @@ import { openSocket, startServer } from '../fixtures/sockets.ts'
 import { call, type RunningNode, startNode } from '../kit/node.ts'
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
-/** Of what an import map has to name. */
+/** An import map must name these imports. */
 const LIBRARY_IMPORT = /^import[^'"]*?from ?['"]([^.'"][^'"]*)['"]/gm
 const open: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -23,7 +26,7 @@ async function served(cors: readonly string[] = ['*']) {
   return url
 }
 
-describe('files', async () => {
+describe('the files of the page', async () => {
   const files = createPageFiles()
   const html = await files.html()
   const body = String(html.body)
@@ -31,14 +34,14 @@ describe('files', async () => {
   const modules = names.filter((name) => /\.[jt]s$/.test(name))
   const textOf = async (name: string) => String((await files.file(name))?.body)
 
-  test('what the page names is there', async () => {
+  test('include each file that the page names', async () => {
     expect(modules.length).toBeGreaterThan(15)
     for (const name of names) expect(await files.file(name), name).toBeDefined()
   })
-  test.each(modules)('%s has no types', async (name) => {
+  test.each(modules)('are without types: %s', async (name) => {
     expect(await textOf(name)).not.toMatch(/import type|: readonly |\bas const\b|\btype \w+ = /)
   })
-  test('every library that a module imports has a file', async () => {
+  test('include each library that a module imports', async () => {
     const { imports } = JSON.parse(/<script type="importmap">(.*)<\/script>/.exec(body)![1]!)
     for (const name of modules)
       for (const [, from] of (await textOf(name)).matchAll(LIBRARY_IMPORT)) {
@@ -46,7 +49,7 @@ describe('files', async () => {
         expect(file, `${from} of ${name}`).toBeDefined()
       }
   })
-  test('the one inline script is allowed by its hash, and no other', () => {
+  test('allow the one inline script by its hash, and no other script', () => {
     const scripts = [...body.matchAll(/<script[^>]*>([^<]+)<\/script>/g)].map(([, text]) => text!)
     expect(scripts).toHaveLength(1)
     const hash = createHash('sha256').update(scripts[0]!).digest('base64')
@@ -56,13 +59,13 @@ describe('files', async () => {
     expect(body).not.toMatch(/\son\w+=|style=|https?:/)
   })
   test.each(['', '../index.html', 'index.html', 'tsconfig.json', 'main.ts', '__proto__'])(
-    'nothing else is served: %j',
+    'do not include %j',
     async (name) => expect(await files.file(name)).toBeUndefined(),
   )
 })
 
-describe('on the public port', () => {
-  test('a browser gets the page at /, everybody else what there was before', async () => {
+describe('the public port', () => {
+  test('serves the page to browsers at / only', async () => {
     const url = await served()
     const page = await fetch(url, { headers: BROWSER })
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
@@ -72,14 +75,14 @@ describe('on the public port', () => {
       expect(await (await fetch(url, { headers: { accept } })).text()).toBe(before)
     expect(await (await fetch(`${url}/flashblocks`, { headers: BROWSER })).text()).toBe(before)
   })
-  test('without it there is nothing of it', async () => {
+  test('serves no file and no socket of the page if the page is off', async () => {
     const { server, url } = await startServer()
     open.push(() => server.close())
     expect(await (await fetch(url, { headers: BROWSER })).text()).toContain('a node')
     expect((await fetch(`${url}/page/x`)).status).toBe(404)
     await expect(openSocket(`${url.replace('http', 'ws')}/page/live`)).rejects.toThrow('404')
   })
-  test('its own page may connect whatever other origins may, others may not', async () => {
+  test('accepts the socket of its own page, but not of a foreign origin', async () => {
     const url = await served(['https://app.example'])
     const socket = `${url.replace('http', 'ws')}/page/live`
     await expect(openSocket(socket, { origin: 'https://evil.example' })).rejects.toThrow('403')
@@ -89,7 +92,7 @@ describe('on the public port', () => {
   })
 })
 
-describe('on the admin port', () => {
+describe('the admin port', () => {
   async function admin() {
     const adopted: unknown[] = []
     const adopt: Adopt = ({ socket }, what) => {
@@ -102,7 +105,7 @@ describe('on the admin port', () => {
     open.push(server.close)
     return { url: `http://127.0.0.1:${server.port}`, port: server.port, adopted }
   }
-  test('a browser gets the page, JSON clients their JSON', async () => {
+  test('serves the page to browsers and JSON to other clients', async () => {
     const { url } = await admin()
     expect(await (await fetch(url, { headers: BROWSER })).text()).toContain('/main.ts')
     expect(await (await fetch(url)).json()).toEqual({})
@@ -115,13 +118,18 @@ describe('on the admin port', () => {
     ['/flashblocks', 'null', '127.0.0.1', '403'],
     ['/page/live', 'http://evil.example', 'evil.example', '403'],
     ['/metrics', undefined, '127.0.0.1', '404'],
-  ])('%s of origin %s at host %s: %s', async (path, origin, host, status) => {
-    const { url, port, adopted } = await admin()
-    const headers = { host: `${host}:${port}`, ...(origin === undefined ? {} : { origin }) }
-    await expect(openSocket(`${url.replace('http', 'ws')}${path}`, headers)).rejects.toThrow(status)
-    expect(adopted).toEqual([])
-  })
-  test('its own page, and what is no browser, may connect', async () => {
+  ])(
+    'refuses the socket %s of origin %s at host %s with %s',
+    async (path, origin, host, status) => {
+      const { url, port, adopted } = await admin()
+      const headers = { host: `${host}:${port}`, ...(origin === undefined ? {} : { origin }) }
+      await expect(openSocket(`${url.replace('http', 'ws')}${path}`, headers)).rejects.toThrow(
+        status,
+      )
+      expect(adopted).toEqual([])
+    },
+  )
+  test('accepts sockets of its own page and of clients without an origin', async () => {
     const { url, adopted } = await admin()
     const socket = url.replace('http', 'ws')
     await expect(openSocket(`${socket}/page/live`, { origin: url })).rejects.toThrow('418')
@@ -131,7 +139,7 @@ describe('on the admin port', () => {
 })
 
 describe('a development node', () => {
-  async function heard(node: RunningNode, path: string, isDone: (all: LiveMessage[]) => boolean) {
+  async function receive(node: RunningNode, path: string, isDone: (all: LiveMessage[]) => boolean) {
     const socket = await openSocket(`${node.url.replace('http', 'ws')}${path}`)
     const all: LiveMessage[] = []
     while (!isDone(all)) all.push(...(JSON.parse(await socket.next()) as LiveMessage[]))
@@ -142,13 +150,13 @@ describe('a development node', () => {
   const has = (all: LiveMessage[], type: LiveMessage['type']) =>
     all.some((one) => one.type === type)
 
-  test('tells its flashblocks with their times, seals and figures, and nothing of what is inside', async () => {
+  test('sends flashblocks, seals and stats to the page, but no internal details', async () => {
     const node = await startNode(['--ephemeral'])
     try {
-      const all = await heard(
+      const all = await receive(
         node,
         '/page/live',
-        (told) => has(told, 'sealed') && has(told, 'figures'),
+        (reported) => has(reported, 'sealed') && has(reported, 'figures'),
       )
       expect(all[0]).toMatchObject({
         type: 'hello',
@@ -158,18 +166,18 @@ describe('a development node', () => {
       })
       const timed = all.find((one) => one.type === 'flashblock' && one.at !== undefined)
       expect(timed).toMatchObject({ payloadId: expect.stringMatching(/^0x/), gasLimit: 50_000_000 })
-      const figures = all.findLast((one) => one.type === 'figures')
-      expect(figures).toMatchObject({ status: 'ready' })
-      expect(figures).not.toHaveProperty('inside')
+      const stats = all.findLast((one) => one.type === 'figures')
+      expect(stats).toMatchObject({ status: 'ready' })
+      expect(stats).not.toHaveProperty('inside')
       await call(`${node.url}/flashblocks`, 'dev_reorg', [{ depth: 1 }])
-      const again = await heard(node, '/page/live', (told) => told.length > 2)
-      expect(has(again, 'flashblock')).toBe(true)
+      const repeated = await receive(node, '/page/live', (reported) => reported.length > 2)
+      expect(has(repeated, 'flashblock')).toBe(true)
     } finally {
       await node.stop()
     }
   })
 
-  test('--page off: no page, no socket', async () => {
+  test('serves no page and no socket of the page with --page off', async () => {
     const node = await startNode(['--ephemeral', '--page', 'off'])
     try {
       const page = await (await fetch(node.url, { headers: BROWSER })).text()

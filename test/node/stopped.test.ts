@@ -1,13 +1,16 @@
-/** The process is stopped for longer than its callers may wait: who waited through it has the time that was left before. */
+/**
+ * The process is stopped for longer than its callers may wait. A caller that waited through the
+ * stop must keep its remaining time.
+ */
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { call, KEYS, type RunningNode, startNode } from '../kit/node.ts'
 
-/** Of calls, of those that wait for a flashblock, and of synchronous sends. */
+/** The limit of calls, of waits for a flashblock, and of synchronous sends. */
 const WAIT_MS = 2_000
 const STOP_MS = 3_000
-/** JUMPDEST PUSH0 JUMP: it runs until its time is up. */
+/** JUMPDEST PUSH0 JUMP runs until its time is over. */
 const LOOP = '0x5b5f56'
 const TO = '0x00000000000000000000000000000000000000cc'
 
@@ -20,8 +23,8 @@ beforeAll(async () => {
 })
 afterAll(() => node.stop())
 
-/** The code of the error that it ends with. */
-async function ask(method: string, params: unknown[], headers: Record<string, string> = {}) {
+/** Gives the code of the error that ends the request. */
+async function request(method: string, params: unknown[], headers: Record<string, string> = {}) {
   const response = await fetch(`${node.url}/flashblocks`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -30,36 +33,42 @@ async function ask(method: string, params: unknown[], headers: Record<string, st
   const { error } = (await response.json()) as { readonly error?: { readonly code: number } }
   return { code: error?.code, at: performance.now() }
 }
-const endlessCall = () => ask('eth_call', [{ to: TO }, 'latest', { [TO]: { code: LOOP } }])
-const waitForPlace = () => ask('eth_blockNumber', [], { 'x-min-flashblock': '1000000:0' })
-/** Nothing has the nonce before it. */
+const endlessCall = () => request('eth_call', [{ to: TO }, 'latest', { [TO]: { code: LOOP } }])
+const waitForFlashblock = () => request('eth_blockNumber', [], { 'x-min-flashblock': '1000000:0' })
+/** Sends a transaction whose earlier nonces are missing. */
 async function sendTooEarly() {
   const account = privateKeyToAccount(KEYS[0] as Hex)
   const raw = await account.signTransaction({
-    ...{ chainId: 196, type: 'eip1559', nonce: 7, gas: 21_000n, to: TO },
-    ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+    chainId: 196,
+    type: 'eip1559',
+    nonce: 7,
+    gas: 21_000n,
+    to: TO,
+    maxFeePerGas: 10n ** 11n,
+    maxPriorityFeePerGas: 1_000_000n,
   })
-  return ask('eth_sendRawTransactionSync', [raw, WAIT_MS])
+  return request('eth_sendRawTransactionSync', [raw, WAIT_MS])
 }
 
-test('calls that run or wait for a worker, and requests that wait for the chain', async () => {
-  const asked = performance.now()
+test('calls and waits keep their remaining time while the process is stopped', async () => {
+  const requested = performance.now()
   const waits = [
-    // More than there are workers: some of them wait.
-    ...Array.from({ length: 4 }, () => ({ answer: endlessCall(), code: -32002 })),
-    { answer: waitForPlace(), code: -32001 },
-    { answer: sendTooEarly(), code: 4 },
+    // The calls exceed the number of workers, so that some wait.
+    ...Array.from({ length: 4 }, () => ({ response: endlessCall(), code: -32002 })),
+    { response: waitForFlashblock(), code: -32001 },
+    { response: sendTooEarly(), code: 4 },
   ]
   await call(`${node.url}/`, 'web3_clientVersion')
-  const ranMs = performance.now() - asked
+  const ranMs = performance.now() - requested
   node.child.kill('SIGSTOP')
   await new Promise((resolve) => setTimeout(resolve, STOP_MS))
   const continued = performance.now()
   node.child.kill('SIGCONT')
-  for (const { answer, code } of waits) {
-    const { at, ...said } = await answer
+  for (const { response, code } of waits) {
+    const { at, ...said } = await response
     expect(said).toEqual({ code })
-    // What it ran before, and what a busy machine takes to read six requests.
+    // The limit allows for the time before the stop, and for a busy machine that reads six
+    // requests.
     expect(at - continued).toBeGreaterThan((WAIT_MS - ranMs) / 2)
   }
 })

@@ -1,4 +1,7 @@
-/** A chain whose feed has subblocks, and followers with whole and with lazy state: the same answers at the same place. */
+/**
+ * A chain's feed has subblocks, and followers have full or lazy state. The responses at the same
+ * flashblock must be equal.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +12,7 @@ import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { until } from '../outside/follow/nodes.ts'
 
 const FLAGS = ['--rate-limit', 'off', '--pool-threads', '2']
-const PLACES = 12
+const FLASHBLOCKS = 12
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-subblocks-'))
 const nodes: RunningNode[] = []
 afterAll(async () => {
@@ -17,22 +20,28 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-type Place = { readonly number: number; readonly index: number; readonly payloadId: string }
-type Asked = { readonly place: Place; readonly answer: string }
+type FlashblockId = { readonly number: number; readonly index: number; readonly payloadId: string }
+type FlashblockResponse = { readonly flashblockId: FlashblockId; readonly response: string }
 
-/** Hash and roots are final where a node has the whole block already. */
+/** Hash and roots are final where a node has the full block already. */
 const NAMES_OF_BLOCK = ['hash', 'blockHash', 'stateRoot', 'withdrawalsRoot']
 const withoutNames = (key: string, value: unknown) =>
   NAMES_OF_BLOCK.includes(key) ? undefined : value
 
-/** Asks on the newest flashblock, or on the one that is given. undefined: it is not there. */
-async function blockAt({ url }: RunningNode, place?: Place): Promise<Asked | undefined> {
-  const at = place === undefined ? 'pending' : { flashblock: place }
+/** Reads the newest flashblock, or the given one. undefined: the node does not have it. */
+async function blockAt(
+  { url }: RunningNode,
+  flashblockId?: FlashblockId,
+): Promise<FlashblockResponse | undefined> {
+  const at = flashblockId === undefined ? 'pending' : { flashblock: flashblockId }
   const response = await fetch(`${url}/flashblocks`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
-      ...{ jsonrpc: '2.0', id: 1, method: 'eth_getBlockByNumber', params: [at, true] },
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'eth_getBlockByNumber',
+      params: [at, true],
     }),
   })
   const { result, error } = (await response.json()) as { result?: unknown; error?: unknown }
@@ -40,20 +49,24 @@ async function blockAt({ url }: RunningNode, place?: Place): Promise<Asked | und
   if (error !== undefined || result === null) return undefined
   const [number, index, payloadId] = response.headers.get('x-flashblock')!.split(':')
   return {
-    place: place ?? { number: Number(number), index: Number(index), payloadId: payloadId! },
-    answer: JSON.stringify(result, withoutNames),
+    flashblockId: flashblockId ?? {
+      number: Number(number),
+      index: Number(index),
+      payloadId: payloadId!,
+    },
+    response: JSON.stringify(result, withoutNames),
   }
 }
 
 let leader: RunningNode
-let whole: RunningNode
+let full: RunningNode
 beforeAll(async () => {
   const datadir = join(folder, 'leader')
   leader = await started(startNode(['--datadir', datadir, '--feed-form', 'subblocks', ...FLAGS]))
-  whole = await startFollower('whole')
+  full = await startFollower('whole')
 })
 
-/** Whatever happens in a test, it is stopped at the end. */
+/** Registers a node to be stopped at the end, whatever happens in the test. */
 async function started(starting: Promise<RunningNode>): Promise<RunningNode> {
   const node = await starting
   nodes.push(node)
@@ -72,33 +85,38 @@ const startFollower = (state: 'whole' | 'lazy') =>
     ),
   )
 
-test.each(['whole', 'lazy'] as const)('%s state', async (state) => {
-  const follower = state === 'whole' ? whole : await startFollower(state)
-  const [from, to] = (await call(`${leader.url}/`, 'eth_accounts')) as string[]
-  const places = new Set<string>()
-  const differing: unknown[] = []
-  const compareNewest = async () => {
-    await call(`${leader.url}/`, 'eth_sendTransaction', [{ from, to, value: '0x1' }])
-    const theirs = await blockAt(follower)
-    const ours = theirs && (await blockAt(leader, theirs.place))
-    if (theirs === undefined || ours === undefined) return false
-    places.add(JSON.stringify(theirs.place))
-    if (ours.answer !== theirs.answer) differing.push([ours, theirs])
-    return places.size >= PLACES
-  }
-  expect(await until(compareNewest, HANGS_MS, 20)).toBe(true)
-  expect(differing).toEqual([])
-  const ofIndexes = [...places].filter((place) => JSON.parse(place).index > 0)
-  expect(ofIndexes.length).toBeGreaterThan(0)
-})
+test.each(['whole', 'lazy'] as const)(
+  'a follower with %s state responds like the leader',
+  async (state) => {
+    const follower = state === 'whole' ? full : await startFollower(state)
+    const [from, to] = (await call(`${leader.url}/`, 'eth_accounts')) as string[]
+    const flashblockIds = new Set<string>()
+    const differing: unknown[] = []
+    const compareNewest = async () => {
+      await call(`${leader.url}/`, 'eth_sendTransaction', [{ from, to, value: '0x1' }])
+      const theirs = await blockAt(follower)
+      const ours = theirs && (await blockAt(leader, theirs.flashblockId))
+      if (theirs === undefined || ours === undefined) return false
+      flashblockIds.add(JSON.stringify(theirs.flashblockId))
+      if (ours.response !== theirs.response) differing.push([ours, theirs])
+      return flashblockIds.size >= FLASHBLOCKS
+    }
+    expect(await until(compareNewest, HANGS_MS, 20)).toBe(true)
+    expect(differing).toEqual([])
+    const ofIndexes = [...flashblockIds].filter(
+      (flashblockId) => JSON.parse(flashblockId).index > 0,
+    )
+    expect(ofIndexes.length).toBeGreaterThan(0)
+  },
+)
 
-test('the feed of a follower hands on subblocks', async () => {
-  const socket = new WebSocket(`${whole.url.replace('http', 'ws')}/feed`)
+test('the feed of a follower has subblocks', async () => {
+  const socket = new WebSocket(`${full.url.replace('http', 'ws')}/feed`)
   const messages = await new Promise<string[]>((resolve) => {
-    const heard: string[] = []
+    const received: string[] = []
     socket.onmessage = ({ data }) => {
-      heard.push(String(data))
-      if (heard.length === PLACES) resolve(heard)
+      received.push(String(data))
+      if (received.length === FLASHBLOCKS) resolve(received)
     }
   })
   socket.close()
@@ -108,6 +126,6 @@ test('the feed of a follower hands on subblocks', async () => {
     })
 })
 
-test('all end with 0', async () => {
+test('all nodes end with 0', async () => {
   for (const node of nodes.toReversed()) expect(await node.stop()).toBe(0)
 })

@@ -1,6 +1,6 @@
 /**
- * An upstream whose chain has a transaction of a type that the follower does not know: a whole
- * state stands still, one that is fetched goes on.
+ * An upstream's chain has a transaction of a type that the follower does not know. A full state
+ * halts, and a lazy one goes on.
  */
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { freePort } from '../kit/free-port.ts'
 import { call, type RunningNode, startNode } from '../kit/node.ts'
 import { headOf, readiness, until } from '../outside/follow/nodes.ts'
 
-/** Transactions to this address are of type 0x7b, says the upstream. */
+/** The upstream reports transactions to this address as type 0x7b. */
 const STRANGE: Hex = '0x00000000000000000000000000000000000057a6'
 const LONG_MS = 120_000
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-unknown-'))
@@ -36,22 +36,22 @@ afterAll(async () => {
 })
 
 type Call = { readonly id: unknown; readonly method: string; readonly params: readonly unknown[] }
-type Answer = { readonly result?: { readonly transactions?: readonly Transaction[] } }
+type JsonResponse = { readonly result?: { readonly transactions?: readonly Transaction[] } }
 type Transaction = { readonly to?: Hex; readonly [key: string]: unknown }
 
 /**
- * A node of a later version: its blocks are the leader's, but for the type. It gives no bytes of
- * them.
+ * Starts a node of a later version: its blocks are the leader's, except for the type. It does not
+ * serve raw blocks.
  */
 async function changedUpstream(url: string) {
   const server = createServer((request, response) => {
     void (async () => {
       const chunks: Buffer[] = []
       for await (const chunk of request) chunks.push(chunk as Buffer)
-      const asked = JSON.parse(Buffer.concat(chunks).toString()) as Call | Call[]
-      const answers = await Promise.all([asked].flat().map((one) => answerOf(url, one)))
+      const requested = JSON.parse(Buffer.concat(chunks).toString()) as Call | Call[]
+      const responses = await Promise.all([requested].flat().map((one) => responseOf(url, one)))
       response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify(Array.isArray(asked) ? answers : answers[0]))
+      response.end(JSON.stringify(Array.isArray(requested) ? responses : responses[0]))
     })()
   })
   server.listen(0, '127.0.0.1')
@@ -66,7 +66,7 @@ async function changedUpstream(url: string) {
   }
 }
 
-async function answerOf(url: string, one: Call): Promise<unknown> {
+async function responseOf(url: string, one: Call): Promise<unknown> {
   const { id, method } = one
   if (method === 'debug_getRawBlock' || method === 'eth_getRawTransactionByHash')
     return { jsonrpc: '2.0', id, error: { code: -32601, message: 'no such method' } }
@@ -75,13 +75,13 @@ async function answerOf(url: string, one: Call): Promise<unknown> {
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ ...one, jsonrpc: '2.0' }),
   })
-  const answer = (await response.json()) as Answer
-  const { transactions } = answer.result ?? {}
-  if (!Array.isArray(transactions)) return answer
+  const reply = (await response.json()) as JsonResponse
+  const { transactions } = reply.result ?? {}
+  if (!Array.isArray(transactions)) return reply
   const changed = transactions.map((transaction: Transaction) =>
     transaction.to === STRANGE ? { ...transaction, type: '0x7b' } : transaction,
   )
-  return { ...answer, result: { ...answer.result, transactions: changed } }
+  return { ...reply, result: { ...reply.result, transactions: changed } }
 }
 
 let adminPort = 0
@@ -93,7 +93,7 @@ const follow = async (state: readonly string[]): Promise<RunningNode> => {
 }
 const isReady = async ({ url }: RunningNode) => (await readiness(url)).code === 200
 
-/** The number of a block with such a transaction. */
+/** Sends such a transaction and gives the number of its block. */
 async function sendStrange(): Promise<number> {
   const client = opClient(leader.url)
   const hash = await client.sendTransaction({ to: STRANGE, value: 1n })
@@ -103,7 +103,7 @@ async function sendStrange(): Promise<number> {
 const blockAt = (of: RunningNode, number: number) =>
   call(of.url, 'eth_getBlockByNumber', [numberToHex(number), false])
 
-test('a whole state stands still before it, unready, with the block and the type', async () => {
+test('a full state halts at a transaction of an unknown type and reports it', async () => {
   const node = await follow(['--state', 'whole'])
   expect(await until(() => isReady(node), LONG_MS)).toBe(true)
   const number = await sendStrange()
@@ -119,8 +119,8 @@ test('a whole state stands still before it, unready, with the block and the type
   expect(await node.stop()).toBe(0)
 })
 
-test('a state that is fetched begins after it and goes on', async () => {
-  // A state cannot begin with the block that the test before has left at the head.
+test('a lazy state resyncs after a transaction of an unknown type and continues', async () => {
+  // A state cannot start with the block that the test before has left at the head.
   const unknown = await headOf(leader.url)
   expect(await until(async () => (await headOf(leader.url)) > unknown + 4, LONG_MS)).toBe(true)
   const node = await follow(['--state', 'lazy', '--trust-upstream'])

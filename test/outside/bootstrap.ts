@@ -1,6 +1,7 @@
 /**
- * A new replica from one that runs, under load: its connection is cut, it is killed, the node that it copies is stopped; it goes on where it
- * was, holds what it has to be held to, follows, and answers as the node that it was copied from.
+ * A new replica copies a running node under load. Its connection is cut, it is killed, and the
+ * copied node is stopped. The replica resumes each time, resists wrong data and follows the chain.
+ * It responds like the node that it was copied from.
  * Usage: npm run bootstrap [-- --seed S]
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -14,20 +15,22 @@ import { freePort } from '../kit/free-port.ts'
 import type { RunningNode } from '../kit/node.ts'
 import { runOptions } from '../kit/run-options.ts'
 import { startMiddle } from './bootstrap/middle.ts'
-import { compareAnswers, questionsAt } from './bootstrap/questions.ts'
+import { compareResponses, questionsAt } from './bootstrap/questions.ts'
 import { createComparer } from './follow/compare.ts'
 import { headOf, startFollower, startLeader, temporary, until } from './follow/nodes.ts'
-import { compareFor, told } from './follow/section.ts'
+import { compareFor, summaryOf } from './follow/section.ts'
 
-/** Transactions a second. */
+/** The load has this many transactions a second. */
 const RATE = 10
 const ACCOUNTS = 4_000
 const SLOTS = 1_000
-/** Of rows in one answer, and in a second: the copy takes some ten seconds. */
+/**
+ * These limits for the rows of one response and of one second make the copy take some ten seconds.
+ */
 const CHUNK_BYTES = 8_192
 const BYTES_PER_SECOND = 200_000
 const COMPARISONS = 400
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
 const { random } = runOptions('bootstrap', { full: 0, short: 0 })
 const { check, close } = checks('bootstrap')
@@ -69,7 +72,7 @@ const following = (datadir: string, more: readonly string[]) =>
     feeds: [feed],
     more: ['--state', 'whole', ...more],
   })
-/** With several front threads the main one reads for all. */
+/** Starts the copied node. With several front threads the main one reads for all. */
 const startSource = (fronts: number): Promise<RunningNode> =>
   following(sourceDir, [
     ...[
@@ -120,17 +123,17 @@ function runCopy(from: string, more: readonly string[] = []): Run {
 async function refusals(): Promise<void> {
   const wrong = runCopy(source.url, ['--token-file', otherToken])
   check(
-    'another token is refused',
+    'bootstrap with another token fails with 401',
     (await wrong.ended) === 1 && wrong.said().includes('401'),
     wrong.said().trim(),
   )
   const nobody = runCopy(chain.node.url)
   check(
-    'a node without a token is copied by nobody',
+    'bootstrap from a node without a token fails and names --bootstrap-token-file',
     (await nobody.ended) === 1 && nobody.said().includes('--bootstrap-token-file'),
     nobody.said().trim(),
   )
-  check('nothing was written by a refused copy', !existsSync(join(datadir, 'flashnode.json')))
+  check('a refused bootstrap writes nothing', !existsSync(join(datadir, 'flashnode.json')))
 }
 
 async function cutThrice(): Promise<void> {
@@ -138,7 +141,7 @@ async function cutThrice(): Promise<void> {
   await middle.after(12)
   middle.cut()
   await middle.after(12)
-  check('a cut connection does not end it', first.child.exitCode === null)
+  check('bootstrap survives a cut connection', first.child.exitCode === null)
   first.child.kill('SIGKILL')
   await first.ended
   const refused = await following(datadir, []).then(
@@ -146,7 +149,7 @@ async function cutThrice(): Promise<void> {
     (error: Error) => error.message,
   )
   check(
-    'follow refuses what is half done, and names the command',
+    'follow refuses an unfinished copy and names the command that finishes it',
     refused.includes('flashnode bootstrap --from'),
     refused.slice(-400),
   )
@@ -156,23 +159,19 @@ async function cutThrice(): Promise<void> {
   middle.spoil()
   await middle.after(6)
   check(
-    'a spoiled answer is asked for once more',
-    second.said().includes('asking once more'),
+    'bootstrap asks once more after a spoilt response',
+    second.said().includes('retrying once'),
     second.said().slice(-300),
   )
   await source.stop()
   source = await startSource(2)
-  check(
-    'a source that is started again does not end it',
-    second.child.exitCode === null,
-    second.said(),
-  )
+  check('bootstrap survives a restart of its source', second.child.exitCode === null, second.said())
   const code = await second.ended
-  check('it ends with 0', code === 0, second.said().trim().slice(-600))
+  check('bootstrap ends with 0', code === 0, second.said().trim().slice(-600))
   const twice = [...middle.sent].filter(([, times]) => times > 1)
-  // Of each cut one answer may have come and not been committed.
+  // Each cut may lose one response that had arrived and was not committed.
   check(
-    'nothing is fetched again but what a cut has lost',
+    'bootstrap fetches again only the ranges that a cut lost',
     twice.length <= 3,
     `${middle.sent.size} ranges, twice: ${JSON.stringify(twice)}, ${bytesBefore} bytes before the kill, ${middle.bytes()} in all`,
   )
@@ -184,13 +183,17 @@ async function verified(): Promise<void> {
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (piece: Buffer) => (said += piece))
   const [code] = await once(child, 'close')
-  check('verify finds nothing wrong', code === 0, said.trim().split('\n').slice(-3).join(' '))
+  check(
+    'verify finds no fault in the copy',
+    code === 0,
+    said.trim().split('\n').slice(-3).join(' '),
+  )
 }
 
-async function answersAlike(replica: RunningNode): Promise<void> {
+async function compareNodes(replica: RunningNode): Promise<void> {
   const head = await headOf(source.url)
-  const isThere = await until(async () => (await headOf(replica.url)) >= head, PATIENCE_MS)
-  check('it follows, and comes to where the chain is', isThere)
+  const isThere = await until(async () => (await headOf(replica.url)) >= head, TIMEOUT_MS)
+  check('a follower on the copy reaches the head of the source', isThere)
   const { world } = chain.load
   const blocks = [
     ...new Set([
@@ -208,9 +211,9 @@ async function answersAlike(replica: RunningNode): Promise<void> {
     blocks.filter((number) => number >= 0),
     { world, plain: [addressOf(3), addressOf(ACCOUNTS)] },
   )
-  const { total, differences } = await compareAnswers([source.url, replica.url], questions)
+  const { total, differences } = await compareResponses([source.url, replica.url], questions)
   check(
-    'blocks, receipts, logs, state and proofs are those of the source, old ones too',
+    'blocks, receipts, logs, state and proofs equal those of the source, even old ones',
     differences.length === 0,
     `${total} questions at ${blocks.join(', ')}${differences
       .slice(0, 3)
@@ -225,11 +228,11 @@ async function answersAlike(replica: RunningNode): Promise<void> {
     isLazy: false,
     oldest: 0,
   })
-  const compared = await compareFor(comparer, { count: COMPARISONS, withinMs: PATIENCE_MS })
+  const compared = await compareFor(comparer, { count: COMPARISONS, withinMs: TIMEOUT_MS })
   check(
-    "its answers are the chain's own as it goes on",
+    "the follower answers like the chain's own node while the chain goes on",
     compared.total >= COMPARISONS / 2 && compared.differences.length === 0,
-    told(compared),
+    summaryOf(compared),
   )
 }
 
@@ -237,8 +240,8 @@ await refusals()
 await cutThrice()
 await verified()
 const replica = await following(datadir, [])
-await answersAlike(replica)
-check('it ends with 0', (await replica.stop()) === 0)
+await compareNodes(replica)
+check('the follower ends with 0', (await replica.stop()) === 0)
 await source.stop()
 middle.close()
 await chain.load.stop()

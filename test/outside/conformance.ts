@@ -1,14 +1,16 @@
 /**
- * The third-party sets against nodes of our own: stock viem and ethers on both endpoints and both chains, bad inputs, and the
- * flashblocks checkers. They stand outside the project ($CONFORMANCE_DIR); what they say is added up.
- * Usage: npm run conformance [-- --front-threads N] [--only NAME,…] [--except NAME,…], of stateTests, corpora, imported, checkers, errors, clients
+ * The third-party sets run against our own nodes: stock viem and ethers on both endpoints and both
+ * chains, bad inputs, and the flashblocks checkers. The sets are outside of the project
+ * ($CONFORMANCE_DIR), and their counts are added up.
+ * Usage: npm run conformance [-- --front-threads N] [--only NAME,…] [--except NAME,…], of
+ * stateTests, corpora, imported, checkers, errors, clients
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { asksBackwards } from '../kit/coherence.ts'
+import { requestsBackwards } from '../kit/coherence.ts'
 import { KEYS, type RunningNode, runToEnd, startNode } from '../kit/node.ts'
 
 const { values } = parseArgs({
@@ -30,11 +32,11 @@ type SetResult = Counts & { readonly output: string; readonly startedMs: number 
 
 const set = (title: string, args: readonly string[]) => counted(title, `${directory}/run.sh`, args)
 
-/** Runs one set; its own closing line is the result. */
+/** Runs one set, whose own closing line is the result. */
 async function counted(title: string, command: string, args: readonly string[]): Promise<void> {
   const startedMs = performance.now()
   let output = await outputOf(command, args)
-  for (let tries = 1; tries < TRIES && asksBackwards(output); tries++) {
+  for (let tries = 1; tries < TRIES && requestsBackwards(output); tries++) {
     console.log(`again: ${title}, which asked for logs of a backwards range`)
     output = await outputOf(command, args)
   }
@@ -48,7 +50,7 @@ async function outputOf(command: string, args: readonly string[]): Promise<strin
   return output
 }
 
-/** A set without its closing line counts as one failure. */
+/** Reads the counts; a set without its closing line counts as one failure. */
 function countsIn(output: string): Counts {
   const counts = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(output)
   const [passed, failed, skipped] = (counts ?? [0, 0, 1, 0]).slice(1).map((n) => Number(n ?? 0))
@@ -58,7 +60,7 @@ function countsIn(output: string): Counts {
 const isWrong = ({ passed, failed }: Pick<Counts, 'passed' | 'failed'>): boolean =>
   failed > 0 || passed === 0
 
-/** Adds a set's counts to the sum and prints them. The whole output follows where it failed. */
+/** Adds a set's counts to the sum and prints them. A set that failed prints its whole output. */
 function add(title: string, { output, startedMs, ...counts }: SetResult): void {
   const { passed, failed, skipped } = counts
   if (isWrong(counts)) console.log(output)
@@ -74,9 +76,10 @@ function add(title: string, { output, startedMs, ...counts }: SetResult): void {
 const expected = ['--expect-fail', 'test/outside/conformance.expect']
 
 /**
- * Log subscriptions are canonical on both endpoints. These flows wait for the event a fixed half second or so after the receipt, which
- * is preconfirmed on /flashblocks: there they wait for a second confirmation first. ethers waits for one after a deployment in any case,
- * so a write comes between, lest the deployment's own event is counted.
+ * Log subscriptions are canonical on both endpoints. These flows wait for the event about half a
+ * second after the receipt. On /flashblocks the receipt is preconfirmed, so there they wait for a
+ * second confirmation first. After a deployment ethers always waits for one, so a write comes
+ * between. Otherwise the deployment's own event would count.
  */
 const SUBSCRIBED = {
   viem: { flow: 'ws-logs', before: 'deploy' },
@@ -85,8 +88,8 @@ const SUBSCRIBED = {
 type Client = keyof typeof SUBSCRIBED
 
 /**
- * These flows sleep for a fixed time and then count what came, or destroy a client that still asks.
- * A busy machine fails them. Each is tried up to four times: a node that is wrong fails all four.
+ * These flows sleep for a fixed time and then count events, or destroy a client with open requests.
+ * A busy machine fails them. Each is tried up to four times, because a wrong node fails all four.
  */
 const SLEEPING: { readonly [client in Client]: RegExp } = {
   viem: /^(watch|ws-)/,
@@ -137,7 +140,10 @@ async function clientSet(client: Client, title: string, args: readonly string[])
 const failuresIn = (output: string) =>
   [...output.matchAll(/^FAIL [a-z]+:(\S+).*$/gm)].map(([line, flow]) => ({ line, flow: flow! }))
 
-/** @returns the output of the last try */
+/**
+ * Repeats a run until it passes, for a limited number of tries.
+ * @returns the output of the last try
+ */
 async function untilPassed(run: () => Promise<string>): Promise<string> {
   let output = ''
   for (let tries = 1; tries < TRIES; tries++) {
@@ -148,7 +154,7 @@ async function untilPassed(run: () => Promise<string>): Promise<string> {
   return output
 }
 
-/** On a busy machine a call may wait longer than a node lets it by default. */
+/** On a busy machine a call may wait longer than a node's default limit. */
 const PATIENT = [
   '--limit-call-ms',
   '120000',
@@ -158,7 +164,7 @@ const PATIENT = [
   '120000',
 ]
 
-/** L1 fees are charged in any case. */
+/** The operator fees are set explicitly; L1 fees are always charged. */
 const OPERATOR_FEES = ['--operator-fee-scalar', '3', '--operator-fee-constant', '12345']
 
 async function checkers(): Promise<void> {
@@ -185,7 +191,7 @@ async function checkers(): Promise<void> {
     KEYS[1],
     '--interval',
     '200',
-    // How long a busy machine lets between two messages says nothing of the node.
+    // The gap between two messages on a busy machine says nothing about the node.
     '--max-gap',
     '60000',
   ])
@@ -196,7 +202,7 @@ async function checkers(): Promise<void> {
     '--http',
     `${node.url}/flashblocks`,
   ])
-  // How long they take is measured by hand, on a machine that has nothing else to do.
+  // The latency is measured by hand, on an idle machine.
   await set('fb-latency over WebSocket', [
     'fb-latency',
     '--flashblocks',
@@ -211,7 +217,10 @@ async function checkers(): Promise<void> {
   await node.stop()
 }
 
-/** Bad inputs on a new chain, beside what geth says to them. The deadline of a call is no busy machine's to decide. */
+/**
+ * Sends bad inputs to a new chain, and compares the errors with those of geth. The deadline of a
+ * call is long, so that a busy machine cannot decide the result.
+ */
 async function errors(): Promise<void> {
   const node = await start(['--ephemeral', '--rate-limit', 'off', '--limit-call-ms', '14000'])
   const at = ['--url', `${node.url}/`, ...expected]
@@ -220,7 +229,10 @@ async function errors(): Promise<void> {
   await node.stop()
 }
 
-/** Real Ethereum chains, imported and served: geth's own answers, and roots rebuilt from ours. */
+/**
+ * Imports and serves real Ethereum chains; geth's recorded responses are compared, and roots are
+ * rebuilt from ours.
+ */
 async function imported(): Promise<void> {
   const chains = [
     { name: 'rpc-compat/tests', sets: [['rpc-compat', '--all-methods'], ['golden-hive54']] },
@@ -248,8 +260,9 @@ async function imported(): Promise<void> {
 }
 
 /**
- * Outputs by eth_call: on an Ethereum chain, because OP forks shorten the longest inputs. Three vectors need more gas than the runner gives;
- * they are among those whose gas is looked at too, on the engine alone. The longest take a busy machine longer than a call may.
+ * Compares outputs by eth_call on an Ethereum chain, because OP forks shorten the longest inputs.
+ * Three vectors need more gas than the runner gives; they are among those whose gas is checked on
+ * the engine alone. The longest vectors take a busy machine longer than a call's default limit.
  */
 async function precompiles(datadir: string): Promise<void> {
   const flags = ['--datadir', datadir, '--rate-limit', 'off', '--limit-call-ms', '120000']
@@ -259,10 +272,17 @@ async function precompiles(datadir: string): Promise<void> {
   await counted('precompiles on the engine', 'npm', ['run', '-s', 'precompiles'])
 }
 
-/** A case passes where the engine ends the same in each of its ways: state, logs, and whether there was an exception. */
-const STATE_TESTS = 'npm run -s statetest -- --engine-tier each'
+/**
+ * A case passes where the engine ends the same in each of its tiers: state, logs, and exception.
+ */
+/** The sets start commands by a shell, in sessions of their own. */
+const RUN = 'exec test/kit/yielding.sh npm run -s'
+const STATE_TESTS = `${RUN} statetest -- --engine-tier each`
 
-/** In halves, one for a processor. One case at a time: some have the same id, and answers are told apart by it. */
+/**
+ * Runs the state tests in halves, one for each processor. Each half runs one case at a time.
+ * Responses are matched by id, and some cases share an id.
+ */
 async function stateTests(): Promise<void> {
   const half = (shard: string) =>
     set(`statetest ${shard}, in each way of the engine`, [
@@ -272,11 +292,11 @@ async function stateTests(): Promise<void> {
   await Promise.all([half('0/2'), half('1/2')])
 }
 
-/** Of blocks and frames, without a node. */
+/** Runs recorded blocks and frames without a node. */
 async function corpora(): Promise<void> {
-  await set('fb-corpus', ['fb-corpus', '--cmd', 'npm run -s decode-feed'])
-  await set('op-blocks', ['op-blocks', '--cmd', 'npm run -s op-block'])
-  await set('tracers', ['tracers', '--cmd', 'npm run -s tracetest'])
+  await set('fb-corpus', ['fb-corpus', '--cmd', `${RUN} decode-feed`])
+  await set('op-blocks', ['op-blocks', '--cmd', `${RUN} op-block`])
+  await set('tracers', ['tracers', '--cmd', `${RUN} tracetest`])
 }
 
 async function bothClients(): Promise<void> {

@@ -1,6 +1,8 @@
 /**
- * A search for inputs that are dear to read: too long a stretch of the front, too much of its processor time for what is charged, too
- * much memory for their bytes. Usage: npm run cost [-- --seconds N] [--seed S] [--replay CASE] [--planted [--only REGEX]]
+ * This check searches for inputs that are expensive to read. Such an input occupies the front too
+ * long, or costs too much processor time for its points. It may also allocate too much for its
+ * bytes.
+ * Usage: npm run cost [-- --seconds N] [--seed S] [--replay CASE] [--planted [--only REGEX]]
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { methods } from '../../rpc/methods/index.ts'
@@ -19,11 +21,14 @@ const LIMIT: Readonly<Record<Rule, string>> = {
   processor: 'no input takes more than 2 ms of the front for each point',
   allocation: 'no input makes the front allocate more than 256 kB and 24 times its bytes',
 }
-/** Beyond these the rest is counted alone. */
-const SHOWN = 12
+/** This many findings are printed; further ones are only counted. */
+const PRINTED = 12
 const SIMPLER_TRIES = 40
 const WARM_TIMES = 300
-/** How much dearer an input must be in a test build: what is dear in the product as well finds no planted fault. */
+/**
+ * An input must cost this many times more in a test build. An input that is expensive in the
+ * product too finds no planted fault.
+ */
 const DEARER = 3
 const TURNS = 4
 
@@ -49,7 +54,7 @@ async function findAll(): Promise<void> {
   for (const build of PLANTED) if (wanted.test(build.name)) await findPlanted(build)
 }
 
-/** A test build is told from the product. */
+/** Searches for an input that distinguishes a test build from the product. */
 async function findPlanted({ name, edits }: Planted): Promise<void> {
   const planted = await startMeasured(edits)
   try {
@@ -75,7 +80,10 @@ async function findPlanted({ name, edits }: Planted): Promise<void> {
   }
 }
 
-/** By one of the rules, in turns: what the machine does meanwhile is the same for both. */
+/**
+ * Whether an input is more expensive by one of the rules. Both nodes are measured in turns, so that
+ * other load affects both alike.
+ */
 async function isDearer(one: Case, planted: MeasuredNode, plain: MeasuredNode): Promise<boolean> {
   const ratios: { readonly planted: Ratios; readonly plain: Ratios }[] = []
   for (let turn = 0; turn < TURNS; turn++)
@@ -97,7 +105,7 @@ async function search(): Promise<void> {
     if (found === undefined) continue
     all.push(found)
     await searching.blame(found.one)
-    if (all.length <= SHOWN) console.log(`  ${lineOf(found)}`)
+    if (all.length <= PRINTED) console.log(`  ${lineOf(found)}`)
   }
   console.log(`${searching.tried} inputs tried in ${seconds} s, ${all.length} of them too dear`)
   for (const rule of RULES) {
@@ -106,10 +114,10 @@ async function search(): Promise<void> {
     for (const found of worst) console.log(`  ${found.ratios[rule].toFixed(2)} ${lineOf(found)}`)
     const broken = all.filter(({ ratios }) => ratios[rule] > 1)
     const first = broken.toSorted((a, b) => b.ratios[rule] - a.ratios[rule])[0]
-    const shown = first === undefined ? '' : lineOf(await simplified(node, first, SIMPLER_TRIES))
-    check(LIMIT[rule], broken.length === 0, shown)
+    const line = first === undefined ? '' : lineOf(await simplified(node, first, SIMPLER_TRIES))
+    check(LIMIT[rule], broken.length === 0, line)
   }
-  check('inputs were tried', searching.tried > seconds)
+  check('more than one input a second was tried', searching.tried > seconds)
 }
 
 async function replay(text: string): Promise<void> {
@@ -120,7 +128,7 @@ async function replay(text: string): Promise<void> {
   for (const rule of RULES) check(LIMIT[rule], ratios[rule] <= 1, costText(cost))
 }
 
-/** Code that has not run yet is slow the first times. */
+/** Warms up the node, because code that has not run yet is slow at first. */
 async function warm(node: MeasuredNode): Promise<void> {
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
   const plain = { body, pieces: [], writes: [], headers: '', part: 1, frame: 'text' } as const
@@ -135,7 +143,7 @@ function written(one: Case): string {
   return deflateRawSync(JSON.stringify(one)).toString('base64url')
 }
 function read(text: string): Case {
-  // One from before there was more than text.
+  // Older cases have no frame type, because all frames were text then.
   const one: Case = JSON.parse(inflateRawSync(Buffer.from(text, 'base64url')).toString())
   return { ...one, frame: one.frame ?? 'text' }
 }

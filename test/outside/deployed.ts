@@ -1,7 +1,9 @@
 /**
- * docs/operate/scale/compose.yaml without Docker: its nodes with its flags, HAProxy and Redis with its own, at addresses of loopback in place of
- * those of its network, and a development chain in place of X Layer. Then what the manifests for Kubernetes have besides: keys of lazy nodes,
- * and the container that shows metrics. Needs `haproxy` and `redis-server` (Debian: apt-get install haproxy redis-server).
+ * This check runs docs/operate/scale/compose.yaml without Docker: its nodes, HAProxy and Redis with
+ * their flags. Loopback addresses replace those of its network, and a development chain replaces X
+ * Layer. Then it checks the additional parts of the Kubernetes manifests: keys of lazy nodes, and
+ * the container that shows metrics. It needs `haproxy` and `redis-server` (Debian: apt-get install
+ * haproxy redis-server).
  * Usage: npm run deployed
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
@@ -23,7 +25,7 @@ import { readiness, startLeader, temporary, until } from './follow/nodes.ts'
 const { check, skip, close } = checks('deployed')
 const WAIT_MS = 60_000
 const NETWORK = '127.24.0.'
-/** As if it were this network's. */
+/** Replaces the addresses of the file by addresses of this network. */
 const local = <T>(value: T): T =>
   JSON.parse(JSON.stringify(value).replaceAll('10.24.0.', NETWORK)) as T
 const services = local(shipped.services)
@@ -50,7 +52,10 @@ function start(
   return child
 }
 
-/** Flags of a service's environment and command; what is of X Layer and of containers is ours. */
+/**
+ * Gives the flags of a service's environment and command; `own` replaces values of X Layer and of
+ * containers.
+ */
 function flagsOf(name: string, own: Readonly<Record<string, string>>): string[] {
   const { environment = {}, command = [] } = services[name]!
   const [, ...argv] = command
@@ -67,9 +72,12 @@ const nodes = new Map<string, RunningNode>()
 async function startService(name: string, more: readonly string[] = []): Promise<void> {
   const host = addressOf(name)
   const own = {
-    ...{ FLASHNODE_CHAIN: chain.genesis, FLASHNODE_DATADIR: join(folder, name) },
-    ...{ FLASHNODE_HOST: host, FLASHNODE_AGENT_HOST: host },
-    ...{ FLASHNODE_SEQUENCER: `${chain.node.url}/`, FLASHNODE_POOL_THREADS: '2' },
+    FLASHNODE_CHAIN: chain.genesis,
+    FLASHNODE_DATADIR: join(folder, name),
+    FLASHNODE_HOST: host,
+    FLASHNODE_AGENT_HOST: host,
+    FLASHNODE_SEQUENCER: `${chain.node.url}/`,
+    FLASHNODE_POOL_THREADS: '2',
   }
   nodes.set(name, await startNode([...flagsOf(name, own), ...more], 'follow'))
 }
@@ -86,25 +94,26 @@ async function proxied(): Promise<void> {
   const port = await freePort()
   const haproxy = start('haproxy', ['-db', '-f', 'docs/operate/scale/haproxy.cfg'], {
     ...environment,
-    ...{ BIND: `${addressOf('haproxy')}:${port}`, SOURCE: addressOf('haproxy') },
-    ...{ STATS_SOCKET: statsSocket },
+    BIND: `${addressOf('haproxy')}:${port}`,
+    SOURCE: addressOf('haproxy'),
+    STATS_SOCKET: statsSocket,
   })
   const url = `http://${addressOf('haproxy')}:${port}`
   const names = [...nodes.keys()]
   const heads = () => Promise.all(names.map((name) => call(`${urlOf(name)}/`, 'eth_blockNumber')))
-  const answers = async () => {
+  const responds = async () => {
     const response = await fetch(`${url}/healthz`).catch(() => undefined)
     return response?.status === 200
   }
-  check('HAProxy answers for them', await until(answers, WAIT_MS))
+  check('HAProxy answers for the nodes of the Compose file', await until(responds, WAIT_MS))
   const before = Number(await call(`${url}/`, 'eth_blockNumber'))
   const moved = async () => (await heads()).every((head) => Number(head) > before + 1)
-  check('all of them follow', await until(moved, WAIT_MS))
+  check('all nodes of the Compose file follow the chain', await until(moved, WAIT_MS))
   haproxy.kill('SIGTERM')
   await once(haproxy, 'exit')
 }
 
-/** Of the manifests: what lets Prometheus read metrics and nothing else. */
+/** Checks the part of the manifests that lets Prometheus read metrics and nothing else. */
 async function metrics(): Promise<void> {
   const { data } = kubernetes.find(({ metadata }) => metadata.name === 'flashnode-metrics')!
   const port = await freePort()
@@ -115,22 +124,25 @@ async function metrics(): Promise<void> {
   )
   writeFileSync(file, text)
   const haproxy = start('haproxy', ['-db', '-f', file])
-  const ask = async (path: string, method = 'GET') =>
+  const request = async (path: string, method = 'GET') =>
     (await fetch(`http://127.0.0.1:${port}${path}`, { method })).status
   const isThere = () =>
-    ask('/metrics').then(
+    request('/metrics').then(
       (status) => status === 200,
       () => false,
     )
-  check('metrics are shown', await until(isThere, WAIT_MS))
-  const others = [await ask('/'), await ask('/details'), await ask('/metrics', 'POST')]
+  check('the metrics proxy serves /metrics', await until(isThere, WAIT_MS))
+  const others = [await request('/'), await request('/details'), await request('/metrics', 'POST')]
   check(
-    'and nothing else',
+    'the metrics proxy refuses every other path and method',
     others.every((status) => status === 403),
     others.join(),
   )
   const all = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-  check('with the time in the queue', all.includes('flashnode_pool_queue_seconds_bucket{'))
+  check(
+    'the metrics have the time that calls wait in the queue',
+    all.includes('flashnode_pool_queue_seconds_bucket{'),
+  )
   haproxy.kill('SIGTERM')
   await once(haproxy, 'exit')
 }
@@ -141,7 +153,11 @@ async function stops(): Promise<void> {
     const from = performance.now()
     const code = await node.stop()
     const ms = Math.round(performance.now() - from)
-    check(`${name} stops within its time`, code === 0 && ms < graceMs, `${code}, ${ms} ms`)
+    check(
+      `${name} ends with 0 within its stop grace period`,
+      code === 0 && ms < graceMs,
+      `${code}, ${ms} ms`,
+    )
   }
 }
 
@@ -150,14 +166,18 @@ async function run(): Promise<void> {
   start('redis-server', [...command.slice(1), '--bind', addressOf('redis'), '--dir', folder])
   await startService('replica-1', [...ofChain, '--admin-port', String(adminPort)])
   await startService('replica-2', [...ofChain, '--api-keys', KEYS])
-  // Nodes of loopback ask from one address: by a key, as in the manifests.
+  // Loopback nodes share one address, so they request with a key, as in the manifests.
   const upstream = ['--upstream', `${urlOf('replica-2')}/${KEY}`]
   for (const name of ['lazy-1', 'lazy-2']) await startService(name, upstream)
   const modes = await Promise.all(
     [...nodes.keys()].map(async (name) => (await readiness(urlOf(name)))['mode']),
   )
   const expected = 'whole,whole,proven,proven'
-  check('state is whole, or fetched and proven', modes.join() === expected, modes.join())
+  check(
+    'replicas have full state, and lazy nodes have fetched and proven state',
+    modes.join() === expected,
+    modes.join(),
+  )
   await proxied()
   await metrics()
   await stops()

@@ -1,20 +1,27 @@
-/** `--engine NAME` and `--engine-tier auto|precise|stream`, of the state tests `each` too, of the commands that run recorded cases. */
+/**
+ * These are the options of commands that run recorded cases: `--engine NAME`, and `--engine-tier
+ * auto|precise|stream`, for state tests also `each`.
+ */
 import { parseArgs } from 'node:util'
 import type { Engine } from '../../engine/evm/engine.ts'
 import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import type { FastOptions } from '../../engine/evm/fast/fast.ts'
-import { ENGINE_TIERS } from '../../engine/evm/fast/tier.ts'
+import { ENGINE_TIERS } from '../../engine/evm/fast/instance.ts'
 
-/** The engine that the command line names, or the default. @throws {RangeError} naming the engines or tiers there are */
+/**
+ * Makes the engine that the command line names, or the default.
+ * @throws {RangeError} naming the available engines or tiers
+ */
 export function engineOption(): Engine {
   const { engine, tier } = options()
   return engineByName(engine, tierOption(tier))
 }
 
 /**
- * The same as a list; with `--engine-tier each` one engine for each tier. What would be done again on the reference engine is an error:
- * its answer is not the engine's. @throws {RangeError}
+ * Makes a list of engines; with `--engine-tier each` one engine for each tier. A fallback to the
+ * reference engine is an error, because its result is not that of the engine.
+ * @throws {RangeError}
  */
 export function enginesOption(): readonly Engine[] {
   const { engine, tier } = options()
@@ -33,13 +40,20 @@ function options(): { readonly engine: string; readonly tier: string | undefined
   return { engine: values.engine ?? ENGINE_NAMES[0], tier: values['engine-tier'] }
 }
 
-/** An engine as `fuzz` and the benchmark name it: `reference`, `fast`, `fast:precise`. @throws {RangeError} */
+/**
+ * Makes an engine from the form of `fuzz` and of the benchmark: `reference`, `fast`,
+ * `fast:precise`.
+ * @throws {RangeError}
+ */
 export function engineNamed(text: string): Engine {
   const [name = '', tier] = text.split(':')
   return engineByName(name, tierOption(tier))
 }
 
-/** @throws {RangeError} naming the tiers there are */
+/**
+ * Makes the option of a tier.
+ * @throws {RangeError} naming the available tiers
+ */
 function tierOption(wanted: string | undefined): FastOptions {
   const tier = ENGINE_TIERS.find((one) => one === wanted)
   if (wanted !== undefined && tier === undefined)

@@ -1,5 +1,6 @@
 /**
- * A follower beside the development chain that it follows, seen from outside: both are asked the same at the same flashblock.
+ * A follower runs beside the development chain that it follows. Both get the same requests at the
+ * same flashblock.
  * Usage: npm run follow-test [-- --only whole,faults-whole,whole:kill+silence,…] [--except NAME,…]
  * [--short] [--log] [--seed S] [--together N, sections at a time]
  */
@@ -16,19 +17,27 @@ import type { Section } from './follow/section.ts'
 import { STARTS } from './follow/starts.ts'
 
 const SECTIONS: Readonly<Record<string, Section>> = {
-  // The longest come first, because several run at a time.
-  ...{ ...CHECKERS, ...FAULTS, ...MODES, ...STARTS, ...RELAYS, ...ENRICHED, ...RECEIPTS },
+  // The longest sections come first, because several run at a time.
+  ...CHECKERS,
+  ...FAULTS,
+  ...MODES,
+  ...STARTS,
+  ...RELAYS,
+  ...ENRICHED,
+  ...RECEIPTS,
 }
 const sectionOf = (name: string): Section | undefined => SECTIONS[name] ?? someFaults(name)
-/** A second. */
+/** The load has this many transactions a second. */
 const RATE = 8
 
 const { random, isShort, own } = runOptions(
   'follow',
   { full: 0, short: 0 },
   {
-    ...{ only: { type: 'string' }, except: { type: 'string' } },
-    ...{ together: { type: 'string' }, log: { type: 'boolean' } },
+    only: { type: 'string' },
+    except: { type: 'string' },
+    together: { type: 'string' },
+    log: { type: 'boolean' },
   },
 )
 const namesOf = (flag: string) => (own[flag] === undefined ? [] : String(own[flag]).split(','))
@@ -42,7 +51,11 @@ const { check, skip, close } = checks('follow-test')
 
 const leader = await startLeader(random, RATE)
 const around = {
-  ...{ leader, random, check, skip, isLogged: own['log'] === true },
+  leader,
+  random,
+  check,
+  skip,
+  isLogged: own['log'] === true,
   ...(isShort ? { comparisons: 2_000, restarts: 1 } : { comparisons: 10_000, restarts: 3 }),
 }
 const left = [...only]
@@ -54,11 +67,13 @@ const work = async () => {
     console.log(`   ${name} took ${Math.round((performance.now() - started) / 1_000)} s`)
   }
 }
-// Much of each is waiting for blocks, and all of them need the one chain.
+// Each section mostly waits for blocks, and all of them need the one chain.
 await Promise.all(Array.from({ length: Number(own['together'] ?? 1) }, work))
-await leader.load.stop().catch((error: Error) => check('the load', false, error.message))
+await leader.load
+  .stop()
+  .catch((error: Error) => check('the load runs to its end', false, error.message))
 console.log(`load: ${JSON.stringify(leader.load.sent)}`)
-check('the chain that was followed ends with 0', (await leader.node.stop()) === 0)
+check('the followed chain ends with 0', (await leader.node.stop()) === 0)
 close()
-// What a section has left open does not hold it up.
+// The process exits here even if a section has left something open.
 process.exit()

@@ -1,7 +1,8 @@
 /**
- * Two engines over the same programs, made by dice: what one of them does otherwise is shrunk and printed as a case. The state tests'
- * programs are among them where the conformance data is there.
- * Usage: npm run fuzz -- [--programs 10000] [--seed S] [--engines reference,fast:stream] [--replay CASE] [--mutants [--only TEXT] [--verbose]] [--findings FILE]
+ * Two engines run the same random programs; a difference is shrunk and printed as a case. Programs
+ * of the state tests are included where the conformance data is available.
+ * Usage: npm run fuzz -- [--programs 10000] [--seed S] [--engines reference,fast:stream] [--replay
+ * CASE] [--mutants [--only TEXT] [--verbose]] [--findings FILE]
  */
 import { appendFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -28,11 +29,11 @@ const { values } = parseArgs({
 })
 const programs = count('--programs', values.programs)
 const seed = count('--seed', values.seed)
-/** Kinds of findings after which the search gives up. */
-const MOST_KINDS = 20
+/** The search gives up after this many kinds of findings. */
+const MAX_KINDS = 20
 const SHRINK_MS = 20_000
 const now = () => performance.now()
-/** Between two lines of progress. */
+/** One line of progress is printed for this many programs. */
 const PROGRESS_PROGRAMS = 2_000
 
 let [passed, failed, skipped] = [0, 0, 0]
@@ -53,13 +54,13 @@ function count(flag: string, text: string): number {
   return number
 }
 
-/** Two engines of their own each, even of the same name: they share no cache. */
+/** Makes two separate engines, even of the same name, because they must not share a cache. */
 function pairOf(names: string): Pair {
   const [yardstick = '', tested = yardstick] = names.split(',')
   return {
     yardstick: engineNamed(yardstick),
     tested: engineNamed(tested),
-    // Code that waits until it has run becomes warm by that.
+    // Repeats warm up code that is compiled only after it has run.
     repeats: count('--repeats', values.repeats ?? (tested.includes(':') ? '0' : '2')),
   }
 }
@@ -69,7 +70,7 @@ async function fuzz(pair: Pair): Promise<void> {
   const started = performance.now()
   const searching = search(pair, { seed, now, shrinkMs: SHRINK_MS })
   const kinds = new Map<string, number>()
-  for (let tried = 1; tried <= programs && kinds.size < MOST_KINDS; tried++) {
+  for (let tried = 1; tried <= programs && kinds.size < MAX_KINDS; tried++) {
     const found = await searching.next()
     if (found === undefined) passed++
     else {
@@ -83,7 +84,10 @@ async function fuzz(pair: Pair): Promise<void> {
   for (const [kind, times] of kinds) if (times > 1) console.log(`${times} times: ${kind}`)
   console.log(`${passed + failed} programs and ${searching.runs()} runs, ${rate(passed + failed)}`)
 
-  /** Processor time too: it does not depend on who else is on the machine. */
+  /**
+   * Formats the rate by the clock and by processor time, which does not depend on other load of the
+   * machine.
+   */
   function rate(done: number): string {
     const { user, system } = process.cpuUsage()
     const [onClock, ofProcessor] = [performance.now() - started, (user + system) / 1_000].map(
@@ -116,12 +120,12 @@ async function replay(text: string): Promise<void> {
   }
 }
 
-/** Each must be found within the programs of one run. */
+/** Checks that each mutant is found within the programs of one run. */
 async function findMutants(): Promise<void> {
   console.log(`fuzz: mutants, at most ${programs} programs each, seed ${seed}`)
-  await hunt({ seed, programs, only: values.only, tell })
+  await hunt({ seed, programs, only: values.only, onHunted })
 
-  function tell({ kind, name, found, one, programs: tried, seconds }: Hunted): void {
+  function onHunted({ kind, name, found, one, programs: tried, seconds }: Hunted): void {
     if (found === undefined) failed++
     else passed++
     const how = found === 'hang' ? ', it hangs' : ''

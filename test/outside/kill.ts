@@ -1,5 +1,6 @@
 /**
- * SIGKILL at random moments under load, again and again on one data directory: nothing that was acknowledged is lost.
+ * The node is killed by SIGKILL at random moments under load, again and again on one data
+ * directory. No acknowledged transaction may be lost.
  * Usage: node test/outside/kill.ts [--times N] [--seed S]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -7,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { privateKeyToAccount } from 'viem/accounts'
-import { checks, figure, HANGS_MS } from '../kit/checks.ts'
+import { checks, HANGS_MS, measurement } from '../kit/checks.ts'
 import { call, KEYS, type RunningNode, startNode } from '../kit/node.ts'
 import { mulberry32 } from '../kit/run-options.ts'
 
@@ -21,16 +22,16 @@ console.log(`kill: ${times} times, seed ${seed}`)
 const random = mulberry32(seed)
 
 const accounts = KEYS.map((key) => ({ account: privateKeyToAccount(key), nonce: 0 }))
-/** Hashes whose submission was answered with success, and what was shown of their receipts. */
+/** The hashes of accepted transactions, with the receipts that were visible. */
 const accepted = new Map<string, Receipt | undefined>()
-/** Receipts that were shown. */
+/** Counts the visible receipts. */
 let receipts = 0
 let newest = { number: 0, hash: '' }
 const datadir = mkdtempSync(join(tmpdir(), 'flashnode-kill-'))
 const flags = ['--datadir', datadir, '--rate-limit', 'off']
 const { check, close } = checks('kill')
 
-/** Submits, asks for receipts and for the canonical head until the node is gone. */
+/** Submits transactions, and reads receipts and the canonical head until the node has ended. */
 async function load(node: RunningNode): Promise<void> {
   const flashblocks = `${node.url}/flashblocks`
   let isGone = false
@@ -42,7 +43,7 @@ async function load(node: RunningNode): Promise<void> {
       try {
         await step()
       } catch (error) {
-        // The killed node cuts connections in the middle; anything else is a finding.
+        // The killed node cuts connections in the middle; any other error is a finding.
         if (!isGone && !/fetch failed|terminated|ECONNRE/.test(String(error))) throw error
       }
   }
@@ -80,7 +81,10 @@ async function load(node: RunningNode): Promise<void> {
   await Promise.all([...senders, watcher])
 }
 
-/** An answer that the kill swallowed may have been accepted all the same: the node's own nonce is the truth. */
+/**
+ * A transaction may be accepted although the kill lost the response, so the node's own nonce is
+ * read.
+ */
 async function takeNonces(node: RunningNode): Promise<void> {
   for (const sender of accounts)
     sender.nonce = Number(
@@ -91,19 +95,22 @@ async function takeNonces(node: RunningNode): Promise<void> {
     )
 }
 
-/** Milliseconds. */
+/** The milliseconds of each restart. */
 const starts: number[] = []
-async function startAgain(): Promise<RunningNode> {
-  const again = await startNode(flags)
-  starts.push(again.readyMs)
-  return again
+async function restartNode(): Promise<RunningNode> {
+  const restarted = await startNode(flags)
+  starts.push(restarted.readyMs)
+  return restarted
 }
 
-/** Before a kill so many receipts are shown, and then so many milliseconds pass, at most. */
-const MOST_SHOWN = 20
-const MOST_MS = 2_500
-/** So many more receipts are shown. */
-async function showsMore({ child }: RunningNode, count: number): Promise<void> {
+/**
+ * Before a kill, at most this many receipts become visible, and then at most this many milliseconds
+ * pass.
+ */
+const MAX_PRINTED = 20
+const MAX_MS = 2_500
+/** Waits until this many more receipts are visible. */
+async function receiptsGrow({ child }: RunningNode, count: number): Promise<void> {
   const wanted = receipts + count
   const end = performance.now() + HANGS_MS
   while (receipts < wanted && child.exitCode === null && performance.now() < end) await pause(5)
@@ -111,7 +118,7 @@ async function showsMore({ child }: RunningNode, count: number): Promise<void> {
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 let lostBlocks = 0
 for (let round = 0; round < times; round++) {
-  const node = await (round === 0 ? startNode(flags) : startAgain())
+  const node = await (round === 0 ? startNode(flags) : restartNode())
   if (newest.number > 0) {
     const same = (await call(`${node.url}/`, 'eth_getBlockByNumber', [
       `0x${newest.number.toString(16)}`,
@@ -124,8 +131,8 @@ for (let round = 0; round < times; round++) {
   }
   await takeNonces(node)
   const running = load(node)
-  await showsMore(node, Math.floor(random() * MOST_SHOWN))
-  await pause(random() * MOST_MS)
+  await receiptsGrow(node, Math.floor(random() * MAX_PRINTED))
+  await pause(random() * MAX_MS)
   node.child.kill('SIGKILL')
   await running
 }
@@ -134,14 +141,17 @@ check(
   lostBlocks === 0,
   `${lostBlocks} lost, newest ${newest.number}`,
 )
-// The restart after the last kill is one like the others.
-const node = await startAgain()
+// The restart after the last kill is like the others.
+const node = await restartNode()
 const slowest = Math.max(...starts)
-check('no restart hung', slowest < HANGS_MS)
+check('every restart ended in time', slowest < HANGS_MS)
 const middle = starts.toSorted((a, b) => a - b)[starts.length >> 1]!
-figure(`restarts took ${Math.round(middle)} ms in the middle, ${Math.round(slowest)} at most`)
+measurement(`restarts took ${Math.round(middle)} ms in the middle, ${Math.round(slowest)} at most`)
 
-/** Sealed receipts of the accepted transactions. So many blocks without a new one: it is lost. */
+/**
+ * Sealed receipts of the accepted transactions. A transaction counts as lost after this many blocks
+ * without a new receipt.
+ */
 const LOST_BLOCKS = 15
 const sealed = new Map<string, Receipt>()
 const head = async () => Number(await call(`${node.url}/`, 'eth_blockNumber'))
@@ -160,7 +170,7 @@ for (let lastNews = await head(); sealed.size < accepted.size; ) {
 }
 let missing = 0
 let changed = 0
-let shown = 0
+let receiptsSeen = 0
 for (const [hash, receipt] of accepted) {
   const now = sealed.get(hash)
   if (now === undefined) {
@@ -168,7 +178,7 @@ for (const [hash, receipt] of accepted) {
     const where = await call(`${node.url}/flashblocks`, 'eth_getTransactionByHash', [hash])
     console.log(`accepted, but has no receipt: ${hash} (${JSON.stringify(where)})`)
   } else if (receipt !== undefined) {
-    shown++
+    receiptsSeen++
     for (const field of ['blockNumber', 'transactionIndex', 'gasUsed', 'status'] as const)
       if (now[field] !== receipt[field]) {
         changed++
@@ -177,14 +187,16 @@ for (const [hash, receipt] of accepted) {
   }
 }
 check('no accepted transaction was lost', missing === 0, `${missing} of ${accepted.size}`)
-check('no shown receipt changed or was lost', changed === 0, `${changed} of ${shown}`)
+check('no visible receipt changed or was lost', changed === 0, `${changed} of ${receiptsSeen}`)
 check(
-  'there was load',
-  accepted.size > times * 5 && shown > times,
-  `${accepted.size} accepted, ${shown} receipts shown`,
+  'enough transactions were accepted and receipts read between the kills',
+  accepted.size > times * 5 && receiptsSeen > times,
+  `${accepted.size} accepted, ${receiptsSeen} receipts shown`,
 )
 
-/** Of the ledger, over all kills: what each promise came to, by the place where its transaction is. */
+/**
+ * The ledger covers all kills, and states the outcome of each promise with its TransactionLocation.
+ */
 type Status = {
   status: string
   promises: { blockNumber: string; transactionIndex: string; fate: string }[]
@@ -193,30 +205,30 @@ let wrong = 0
 let promises = 0
 let unpromised = 0
 for (const [hash, receipt] of sealed) {
-  const told = (await call(`${node.url}/flashblocks`, 'flashblocks_transactionStatus', [
+  const reported = (await call(`${node.url}/flashblocks`, 'flashblocks_transactionStatus', [
     hash,
   ])) as Status
-  promises += told.promises.length
-  if (accepted.get(hash) !== undefined && told.promises.length === 0) unpromised++
-  const fateOf = ({ blockNumber, transactionIndex }: Status['promises'][number]) => {
+  promises += reported.promises.length
+  if (accepted.get(hash) !== undefined && reported.promises.length === 0) unpromised++
+  const outcomeOf = ({ blockNumber, transactionIndex }: Status['promises'][number]) => {
     if (blockNumber !== receipt.blockNumber) return 'dropped'
     return transactionIndex === receipt.transactionIndex ? 'kept' : 'reordered'
   }
-  const isRight = told.promises.every((promise) => promise.fate === fateOf(promise))
-  if (told.status === 'sealed' && isRight) continue
+  const isRight = reported.promises.every((promise) => promise.fate === outcomeOf(promise))
+  if (reported.status === 'sealed' && isRight) continue
   wrong++
-  console.log(`${hash}: ${JSON.stringify(told)}, its receipt is ${JSON.stringify(receipt)}`)
+  console.log(`${hash}: ${JSON.stringify(reported)}, its receipt is ${JSON.stringify(receipt)}`)
 }
 check(
-  'each promise has the fate that the sealed block gives it',
+  "the ledger's outcome of each promise agrees with the sealed block",
   wrong === 0 && promises > 0,
   `${wrong} transactions have another one, of ${promises} promises`,
 )
 check(
-  'what was shown before a kill is in the ledger after it',
+  'every receipt that was visible before a kill is in the ledger after it',
   unpromised === 0,
-  `${unpromised} of ${shown} are not`,
+  `${unpromised} of ${receiptsSeen} are not`,
 )
-check('SIGTERM ends with 0', (await node.stop()) === 0)
+check('SIGTERM ends the node with 0', (await node.stop()) === 0)
 rmSync(datadir, { recursive: true, force: true })
 close()

@@ -1,25 +1,27 @@
 /**
- * The request limit as clients meet it: HTTP, batches and WebSocket from several addresses of one machine.
- * Usage: npm run limiter [-- flags of the node, as --front-threads 3]
+ * This check tests the request limit like clients meet it: HTTP, batches and WebSocket from several
+ * addresses of one machine.
+ * Usage: npm run limiter [-- flags of the node, for example --front-threads 3]
  */
 import { Agent } from 'node:http'
 import { WebSocket } from 'ws'
 import { checks } from '../kit/checks.ts'
 import { post as send } from '../kit/client.ts'
 import { freePort } from '../kit/free-port.ts'
+import { metricsUrl } from '../kit/metrics.ts'
 import { type RunningNode, startNode } from '../kit/node.ts'
 import {
-  asked,
   type Counts,
   isLimitedTo,
   type Limit,
   NOTHING,
   plus,
+  query,
   rateText,
   untilRefused,
 } from './rate.ts'
 
-type Answer = {
+type JsonResponse = {
   readonly status: number
   readonly body: unknown
   readonly retryAfter: string | undefined
@@ -28,16 +30,21 @@ type Reply = {
   readonly error?: { readonly code: number; readonly data?: { readonly retryAfterMs: number } }
 }
 
-/** Points a second: the default. */
+/** The default number of points a second. */
 const LIMIT = 100
-/** Requests beyond it: few, so that they come in the same second. */
+/** Few requests exceed the limit, so that they come in the same second. */
 const MORE = 10
-/** Sends batches until one is refused; a second has room for one. */
-const MOST_TURNS = 40
+/** Batches are sent until one is refused; a second allows one batch. */
+const MAX_TURNS = 40
 
 const agent = new Agent({ keepAlive: true, maxSockets: 20 })
 
-async function post(url: string, body: unknown, from: string, forwarded?: string): Promise<Answer> {
+async function post(
+  url: string,
+  body: unknown,
+  from: string,
+  forwarded?: string,
+): Promise<JsonResponse> {
   const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }
   const said = await send(url, JSON.stringify(body), { agent, localAddress: from, headers })
   const retryAfter = said.headers['retry-after']
@@ -51,24 +58,30 @@ const isLimited = (reply: unknown) => (reply as Reply).error?.code === -32005
 type From = {
   readonly url: string
   readonly from: string
-  /** X-Forwarded-For of each request. */
+  /** Gives the X-Forwarded-For header of each request. */
   readonly forwarded?: (number: number) => string
 }
 
-/** One request of so many items. @throws where they are neither all served nor all refused */
+/**
+ * Sends one request of this many items.
+ * @throws where the items are neither all served nor all refused
+ */
 async function batch(
   { url, from, forwarded }: From,
   count: number,
-): Promise<Counts & { readonly answer: Answer }> {
-  const answer = await post(url, items(count), from, forwarded?.(0))
-  const { status, body } = answer
+): Promise<Counts & { readonly response: JsonResponse }> {
+  const response = await post(url, items(count), from, forwarded?.(0))
+  const { status, body } = response
   const refused = (body as Reply[]).filter(isLimited).length
   const isRight = (body as Reply[]).length === count && refused === (status === 429 ? count : 0)
   if (!isRight) throw new Error(`a batch of ${count}: ${status} ${JSON.stringify(body)}`)
-  return { sent: count, served: count - refused, answer }
+  return { sent: count, served: count - refused, response }
 }
 
-/** So many requests at once. @throws for neither 200 with a result nor 429 with -32005 */
+/**
+ * Sends this many requests at once.
+ * @throws for a response other than 200 with a result, or 429 with -32005
+ */
 async function singles({ url, from, forwarded }: From, count: number): Promise<Counts> {
   const one = async (_: unknown, number: number) => {
     const { status, body } = await post(url, item(1), from, forwarded?.(number + 1))
@@ -80,7 +93,7 @@ async function singles({ url, from, forwarded }: From, count: number): Promise<C
   return { sent: count, served: all.filter(Boolean).length }
 }
 
-/** So many over one WebSocket. */
+/** Sends this many requests over one WebSocket. */
 async function overWebSocket({ url, from }: From, count: number): Promise<Counts> {
   const socket = new WebSocket(url.replace('http', 'ws'), { localAddress: from })
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
@@ -98,20 +111,23 @@ async function overWebSocket({ url, from }: From, count: number): Promise<Counts
   return { sent: count, served }
 }
 
-/** Waits on the clock: the limit is one of time, so nothing else can end the wait. */
+/** Waits on the clock, because nothing else can end a limit of time. */
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 type Node = RunningNode & { readonly limit: Limit }
 async function start(more: readonly string[]): Promise<Node> {
   const admin = await freePort()
   const flags = [...process.argv.slice(2), '--ephemeral', '--admin-port', String(admin), ...more]
-  const limit = { perSecond: LIMIT, metrics: [`http://127.0.0.1:${admin}/metrics`] }
+  const limit = { perSecond: LIMIT, metrics: [metricsUrl(admin)] }
   return Object.assign(await startNode(flags), { limit })
 }
 
 const { check, close } = checks('limiter')
 
-/** One batch uses the second up. Few requests follow it, so that they come in the same second. */
+/**
+ * Checks the limit: one batch uses up the second, and few requests follow, so that they come in the
+ * same second.
+ */
 async function limited(
   what: string,
   { limit }: Node,
@@ -139,48 +155,70 @@ const together = await untilRefused(node.limit, async (attempt) => {
   return { ...first, ...plus(...Object.values(first), beyond) }
 })
 check('a batch of 30 is served', together.batch.served === 30)
-check('20 over WebSocket are served', together.webSocket.served === 20)
-check('50 over HTTP are served', together.http.served === 50)
-check('and together no more', isLimitedTo(LIMIT, together), rateText(together))
-let refused: Answer | undefined
-await limited('a batch beyond the limit is refused whole, item by item, with 429', node, (at) => ({
-  ...{ url: root, from: `127.0.${at}.2` },
-  beyond: async (from) => {
-    const said = await batch(from, 2)
-    refused = said.answer
-    return said
-  },
-}))
-check('Retry-After names a second', refused?.retryAfter === '1', String(refused?.retryAfter))
+check('20 requests over WebSocket are served', together.webSocket.served === 20)
+check('50 requests over HTTP are served', together.http.served === 50)
+check(
+  'batch, WebSocket and HTTP together get no more than the limit',
+  isLimitedTo(LIMIT, together),
+  rateText(together),
+)
+let refused: JsonResponse | undefined
+await limited(
+  'a batch beyond the limit is refused completely, with 429 for each item',
+  node,
+  (at) => ({
+    url: root,
+    from: `127.0.${at}.2`,
+    beyond: async (from) => {
+      const said = await batch(from, 2)
+      refused = said.response
+      return said
+    },
+  }),
+)
+check('Retry-After is one second', refused?.retryAfter === '1', String(refused?.retryAfter))
 await limited('HTTP beyond the limit is refused', node, (at) => ({
-  ...{ url: flashblocks, from: `127.0.${at}.3` },
+  url: flashblocks,
+  from: `127.0.${at}.3`,
 }))
 await limited('WebSocket beyond the limit is refused', node, (at) => ({
-  ...{ url: root, from: `127.0.${at}.4`, beyond: (from) => overWebSocket(from, MORE) },
+  url: root,
+  from: `127.0.${at}.4`,
+  beyond: (from) => overWebSocket(from, MORE),
 }))
 const another = await singles({ url: root, from: '127.0.0.5' }, LIMIT)
-check('another address is untouched', another.served === LIMIT, String(another.served))
+check('another address keeps its full limit', another.served === LIMIT, String(another.served))
 await seconds()
 await limited('a spoofed header is ignored', node, (at) => ({
-  ...{ url: root, from: `127.0.${at}.6`, forwarded: (number) => `10.0.${at}.${number}` },
+  url: root,
+  from: `127.0.${at}.6`,
+  forwarded: (number) => `10.0.${at}.${number}`,
 }))
 await node.stop()
 
 const proxied = await start(['--trust-proxy', '127.0.0.1/32'])
-const behind = { url: `${proxied.url}/`, from: '127.0.0.1' }
-const named = (name: string) => ({ ...behind, forwarded: () => name })
-await limited('behind a trusted proxy: the first forwarded address has its 100', proxied, (at) =>
-  named(`203.0.113.${at}`),
+const viaProxy = { url: `${proxied.url}/`, from: '127.0.0.1' }
+const named = (name: string) => ({ ...viaProxy, forwarded: () => name })
+await limited(
+  'behind a trusted proxy, the first forwarded address has its full limit',
+  proxied,
+  (at) => named(`203.0.113.${at}`),
 )
 const second = await singles(named('192.0.2.1'), LIMIT)
-check('a second forwarded address has its own', second.served === LIMIT, String(second.served))
-await limited('an address added in front by the client changes nothing', proxied, (at) => ({
+check(
+  'a second forwarded address has its own limit',
+  second.served === LIMIT,
+  String(second.served),
+)
+await limited('an address that the client prepends is ignored', proxied, (at) => ({
   ...named(`198.18.0.${at}`),
   beyond: () =>
-    singles({ ...behind, forwarded: (number) => `198.51.100.${number}, 198.18.0.${at}` }, MORE),
+    singles({ ...viaProxy, forwarded: (number) => `198.51.100.${number}, 198.18.0.${at}` }, MORE),
 }))
-await limited('an address that is no proxy of ours is counted itself', proxied, (at) => ({
-  ...{ url: behind.url, from: `127.0.${at}.2`, forwarded: (number) => `203.0.114.${number}` },
+await limited('the header of an untrusted proxy is ignored', proxied, (at) => ({
+  url: viaProxy.url,
+  from: `127.0.${at}.2`,
+  forwarded: (number) => `203.0.114.${number}`,
 }))
 await limited('IPv6 is counted by /64', proxied, (at) => ({
   ...named(`2001:db8:1:${at}::1`),
@@ -190,32 +228,36 @@ await proxied.stop()
 agent.destroy()
 close()
 
-/** The seconds of one address follow one another, and each has its points and no more. */
+/** Checks that the seconds of one address follow one another, each with its points and no more. */
 async function seconds(): Promise<void> {
-  const begun: number[] = []
-  const said = await asked(node.limit, async () => {
+  const started: number[] = []
+  const said = await query(node.limit, async () => {
     let all = NOTHING
     let leftMs = 0
     for (const url of [root, root, flashblocks, root]) {
-      // The next second has begun by then, however late this process is.
+      // The next second has started by then, however late this process is.
       if (leftMs > 0) await pause(leftMs + 5)
       let isRefused = false
-      // A request beyond the second may begin the next one, whose points are then asked for too.
-      for (let turn = 0; turn < MOST_TURNS && !isRefused; turn++) {
-        const { answer, ...counts } = await batch(
+      // A request above the limit may start the next second, whose points are then used up too.
+      for (let turn = 0; turn < MAX_TURNS && !isRefused; turn++) {
+        const { response, ...counts } = await batch(
           { url, from: '127.0.0.7' },
           turn % 2 === 0 ? LIMIT : 1,
         )
         all = plus(all, counts)
-        if (turn === 0) begun.push(counts.served)
+        if (turn === 0) started.push(counts.served)
         isRefused = counts.served === 0
-        const [{ error }] = answer.body as [Reply]
+        const [{ error }] = response.body as [Reply]
         if (isRefused) leftMs = error!.data!.retryAfterMs
       }
     }
     return all
   })
-  for (const [at, served] of begun.entries())
-    check(`second ${at + 1}: ${LIMIT} are served`, served === LIMIT, String(served))
-  check(`${begun.length} seconds: no more than these`, said.served <= said.most, rateText(said))
+  for (const [at, served] of started.entries())
+    check(`second ${at + 1}: ${LIMIT} requests are served`, served === LIMIT, String(served))
+  check(
+    `${started.length} seconds: no further requests are served`,
+    said.served <= said.max,
+    rateText(said),
+  )
 }

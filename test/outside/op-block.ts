@@ -1,4 +1,7 @@
-/** OP blocks as a command: one case a line on stdin, one header a line on stdout (the protocol of the outside runner's --cmd). */
+/**
+ * This command reads one case of an OP block from each line of stdin. It writes one header for each
+ * case to stdout. The outside runner's --cmd has this protocol.
+ */
 import { createInterface } from 'node:readline'
 import {
   type AssembleCase,
@@ -14,8 +17,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (line === '') continue
   const one = JSON.parse(line) as (ExecuteCase | AssembleCase) & { readonly id: string }
   try {
-    const answer = one.kind === 'execute' ? await executePayload(one, engine) : assembleBlock(one)
-    console.log(JSON.stringify({ id: one.id, ...answer }))
+    const response = one.kind === 'execute' ? await executePayload(one, engine) : assembleBlock(one)
+    console.log(JSON.stringify({ id: one.id, ...response }))
   } catch (error) {
     console.log(JSON.stringify({ id: one.id, error: String((error as Error).stack) }))
   }

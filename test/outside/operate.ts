@@ -1,5 +1,5 @@
 /**
- * What operators run beside a node: `verify`, `compare`, `doctor`, held to faults that are planted for them.
+ * This check runs the operators' commands `verify`, `compare` and `doctor` against planted faults.
  * Usage: npm run operate [-- --short] [--only SECTION,…] [--seed S]
  */
 import { cpSync } from 'node:fs'
@@ -17,41 +17,44 @@ const { random, isShort, own } = runOptions(
   { full: 0, short: 0 },
   { only: { type: 'string' } },
 )
-/** Rows of each column that are spoilt for `verify`. */
+/** This many rows of each column are spoilt for `verify`. */
 const rows = isShort ? 1 : 3
 const only = typeof own['only'] === 'string' ? own['only'].split(',') : undefined
-/** Transactions a second, and blocks with them: more than a lazy state has to reach back. */
+/**
+ * The load has this many transactions a second. It fills more blocks than a lazy state reaches
+ * back.
+ */
 const RATE = 30
 const BLOCKS = 20
 const WITHIN_MS = 120_000
 
 const { check, skip, close } = checks('operate')
-const { whole, lazy, leader, filled } = await fill()
+const { full, lazy, leader, filled } = await fill()
 const { node } = leader
 const sections: Readonly<Record<string, () => Promise<void>>> = {
   compare: () => paused(() => checkCompare(node.url, filled, { check, skip })),
-  doctor: () => checkDoctor(leader, { whole, older: dirname(leader.genesis), check, random }),
+  doctor: () => checkDoctor(leader, { full, older: dirname(leader.genesis), check, random }),
   async verify() {
     await node.stop()
-    await checkVerify({ whole, lazy }, { check, random, rows })
+    await checkVerify({ full, lazy }, { check, random, rows })
   },
 }
 for (const [name, run] of Object.entries(sections))
   if (only?.includes(name) ?? true)
     await run().catch((error: Error) =>
-      check(`the checks of ${name} themselves`, false, error.stack),
+      check(`the checks of ${name} run to their end`, false, error.stack),
     )
-check('a node ends with 0', (await node.stop()) === 0)
+check('the node ends with 0', (await node.stop()) === 0)
 close()
 
-/** Proofs are of the newest blocks: they stay those that are asked about. */
+/** Runs while the chain is paused, because proofs exist for the newest blocks only. */
 async function paused(run: () => Promise<void>): Promise<void> {
   await call(`${node.url}/`, 'dev_pause')
   await run()
   await call(`${node.url}/`, 'dev_resume')
 }
 
-/** A directory of each kind that no node has open, and a node on a copy of the whole one. */
+/** Makes a closed directory of each kind, and a node on a copy of the full one. */
 async function fill() {
   const lazy = temporary('lazy')
   const leader = await startLeader(random, RATE)
@@ -64,14 +67,14 @@ async function fill() {
   })
   const first = await headOf(follower.url)
   const isThere = await until(async () => (await headOf(follower.url)) >= first + BLOCKS, WITHIN_MS)
-  check('there are blocks', isThere)
+  check('the follower reaches the wanted number of blocks', isThere)
   await leader.load.stop()
   for (const each of [follower, leader.node]) check('a node ends with 0', (await each.stop()) === 0)
-  const whole = temporary('whole')
+  const full = temporary('whole')
   const datadir = dirname(leader.genesis)
-  cpSync(datadir, whole, { recursive: true })
+  cpSync(datadir, full, { recursive: true })
   const node = await startNode(['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2'])
-  // In the middle of the load.
+  // These blocks are in the middle of the load.
   const filled = `${first + 5}-${first + 7}`
-  return { whole, lazy, leader: { ...leader, node }, filled }
+  return { full, lazy, leader: { ...leader, node }, filled }
 }

@@ -1,6 +1,8 @@
 /**
- * What load may not do to a node: calls that never end or end their worker, clients that do not read or do not stay, transactions that
- * take seconds, blocks full of logs, hostile programs, calls of one address beside those of others. Usage: node test/outside/overload.ts [--short] [--seed S] [--seconds N] [--only PART,…]
+ * This check proves what load may not do to a node. The load has calls that never end or end their
+ * worker. It has clients that do not read or do not stay. It also has transactions that take
+ * seconds, blocks full of logs, hostile programs, and one address beside others.
+ * Usage: node test/outside/overload.ts [--short] [--seed S] [--seconds N] [--only PART,…]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,30 +28,31 @@ const directory = mkdtempSync(join(tmpdir(), 'flashnode-overload-'))
 process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
 const flags = allocFlags(directory)
 
-// Something over a minute is the same for every length.
+// Something over a minute of the run has a fixed length.
 const share = Math.max(0, seconds - 80)
 const parts: Readonly<Record<string, (check: Check) => Promise<void>>> = {
-  workers: (tell) => overloadWorkers(tell, { rounds: 1 + Math.round(share / 150), random, flags }),
-  programs: (tell) =>
-    overloadByPrograms(tell, {
+  workers: (report) =>
+    overloadWorkers(report, { rounds: 1 + Math.round(share / 150), random, flags }),
+  programs: (report) =>
+    overloadByPrograms(report, {
       rounds: 1 + Math.round(share / 300),
       terminations: isShort ? 5 : 100,
       random,
       flags,
     }),
-  transactions: (tell) =>
-    overloadByTransactions(tell, { seconds: 8 + Math.round(share / 4), flags }),
-  readers: (tell) => overloadBySlowReaders(tell, { random, flags }),
-  clients: (tell) =>
-    overloadByPassingClients(tell, {
+  transactions: (report) =>
+    overloadByTransactions(report, { seconds: 8 + Math.round(share / 4), flags }),
+  readers: (report) => overloadBySlowReaders(report, { random, flags }),
+  clients: (report) =>
+    overloadByPassingClients(report, {
       rounds: 5 + Math.round(share / 40),
       clients: 1_000,
       random,
       flags,
     }),
-  shares: (tell) =>
-    overloadByShares(tell, { seconds: (isShort ? 7 : 9) + Math.round(share / 20), flags }),
-  logs: (tell) => overloadByLogs(tell, { blocks: 2 + Math.round(share / 60), random, flags }),
+  shares: (report) =>
+    overloadByShares(report, { seconds: (isShort ? 7 : 9) + Math.round(share / 20), flags }),
+  logs: (report) => overloadByLogs(report, { blocks: 2 + Math.round(share / 60), random, flags }),
 }
 
 async function run(names: readonly string[]): Promise<void> {
@@ -62,14 +65,14 @@ async function run(names: readonly string[]): Promise<void> {
   }
 }
 
-// In the short form two at a time, for much of each is waiting.
+// The short form runs two parts at a time, because each mostly waits.
 if (typeof own['only'] === 'string') await run(own['only'].split(','))
 else if (isShort) {
   await Promise.all([
     run(['workers', 'transactions']),
     run(['readers', 'clients', 'logs', 'programs']),
   ])
-  // What it measures is what others leave.
+  // This part measures shares of the processor, so it runs alone.
   await run(['shares'])
 } else await run(Object.keys(parts))
 close()

@@ -1,7 +1,8 @@
 /**
- * The package as who installs it has it: what `npm run tarball` makes, installed from the registry into empty folders with install scripts on and off,
- * run by each Node that is at hand: the machine's, where it is too old with the package's own, the
- * project's, and Node 22 and 26. With `--short` only by the machine's and the project's.
+ * This check uses the package like a person who installs it. The result of `npm run tarball` is
+ * installed from the registry into empty folders, with install scripts on and off. Each available
+ * Node runs it: the machine's (with the package's own where that is too old), the project's, and
+ * Node 22 and 26. With `--short` only the machine's and the project's run it.
  * Usage: npm run package [-- --short]
  */
 import { readFileSync, statSync } from 'node:fs'
@@ -12,13 +13,16 @@ import { checks } from '../kit/checks.ts'
 import { checkCommand, checkPage } from './package/command.ts'
 import { checkDeployment } from './package/deploy.ts'
 import { checkHardhat, checkVitest, type Project, project } from './package/examples.ts'
-import { environmentOf, install, pack, run, versionOf, work } from './package/places.ts'
+import { environmentOf, install, pack, run, versionOf, work } from './package/install.ts'
 import { checkOrphan, checkProgram, checkTypes } from './package/programs.ts'
 
 const { values } = parseArgs({ options: { short: { type: 'boolean', default: false } } })
 
-/** Bytes of the packed file: nothing that is not needed, 2026-11: 702,000. */
-const MOST_BYTES = 1_000_000
+/**
+ * The maximum size of the packed file, which must contain nothing unnecessary; 2026-11: 702,000
+ * bytes.
+ */
+const MAX_BYTES = 1_000_000
 
 const { check, skip, close } = checks('package')
 const tarball = await pack()
@@ -29,25 +33,29 @@ const strange = listed.filter(
       name,
     ) ||
     (/\.ts$/.test(name) && !/\.d\.ts$|^package\/dist\/rpc\/page\//.test(name)) ||
-    /\.sol$|\.test\.|prepare\.js$/.test(name),
+    /\.sol$|\.test\.|workers\/prepare\.js$/.test(name),
 )
-check('the file holds what runs and nothing else', strange.length === 0, strange.join(' '))
+check('the tarball holds the files that run and no others', strange.length === 0, strange.join(' '))
 const { size } = statSync(tarball)
-check('it is small', size < MOST_BYTES, `${listed.length} files, ${size} bytes`)
+check(
+  'the tarball is smaller than its limit',
+  size < MAX_BYTES,
+  `${listed.length} files, ${size} bytes`,
+)
 const packed = JSON.parse(
   (await run('tar', ['-xOzf', tarball, 'package/package.json'], { cwd: work })).out,
 )
-check('npm finds no script of ours to warn of', packed.scripts === undefined)
+check('the packed package.json has no scripts, so npm warns of none', packed.scripts === undefined)
 check(
-  'it is what the checkout is',
+  'the packed package.json has the name and no development dependencies',
   packed.name === 'flashnode' && packed.devDependencies === undefined,
 )
 const { private: isPrivate } = JSON.parse(readFileSync('package.json', 'utf8'))
-check('nobody publishes it by mistake', isPrivate === true)
+check('the checkout is private, so npm refuses to publish it', isPrivate === true)
 
 const own = process.execPath
 
-/** In a folder without install scripts, by the Node of this project. */
+/** Checks a folder without install scripts on the Node of this project. */
 async function checkOwn(off: string): Promise<void> {
   await checkCommand({ folder: off, node: own, name: `Node ${process.versions.node}` }, check)
   await checkPage(off, check)
@@ -57,8 +65,8 @@ async function checkOwn(off: string): Promise<void> {
 }
 
 /**
- * The machine's Node is too old: install scripts (`on`) bring one along, without them (`off`) it
- * says what to do.
+ * Checks a machine whose Node is too old. Install scripts (`on`) add a newer one; without them
+ * (`off`) the command says what to do.
  */
 async function checkTooOld(off: string, on: string): Promise<void> {
   const found = await run('sh', ['-c', 'command -v node'], { cwd: work, env: environmentOf() })
@@ -73,14 +81,14 @@ async function checkTooOld(off: string, on: string): Promise<void> {
   const flashnode = join(off, 'node_modules/.bin/flashnode')
   const refused = await run(node, [flashnode, 'dev'], { cwd: off })
   check(
-    `Node ${version} and none of the package's own: it says what to do`,
+    `Node ${version} without the package's own Node: the command names the fix`,
     refused.status === 1 &&
       /^flashnode: Node 24\.12 or later is needed, .*npm rebuild node/.test(refused.err),
     refused.err.trim(),
   )
   const rebuilt = await run('npm', ['rebuild', 'node', '--ignore-scripts=false'], { cwd: off })
   const after = await run(node, [flashnode, '--version'], { cwd: off })
-  check('and what it says helps', after.status === 0, `${rebuilt.err}${after.err}`.trim())
+  check('the named fix works', after.status === 0, `${rebuilt.err}${after.err}`.trim())
 }
 
 async function checkNode26(off: string): Promise<void> {

@@ -1,6 +1,8 @@
 /**
- * The status page in a browser: that it is soon there, says nothing on the console, asks nobody else, shows a transaction's way, lives
- * through a restart, stays small over an hour of blocks, and is usable by keyboard and on any screen.
+ * This check runs the status page in a browser. The page must load soon, write nothing to the
+ * console and request nothing from others. It must display the progress of a transaction. It must
+ * survive a restart and stay small over an hour of blocks. It must be usable by keyboard and on any
+ * screen.
  * Usage: npm run page [-- --only SECTION,…] [--write] (the screenshots of docs/)
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -10,12 +12,12 @@ import { parseArgs } from 'node:util'
 import { checks } from '../kit/checks.ts'
 import { freePort } from '../kit/free-port.ts'
 import { type RunningNode, startNode } from '../kit/node.ts'
+import { checkAppearance, checkSizes } from './page/appearance.ts'
 import { type Browser, hasBrowser, openBrowser } from './page/browser.ts'
 import { checkControls } from './page/controls.ts'
 import { checkFollowers } from './page/follower.ts'
 import { checkHour, checkReplayed } from './page/hour.ts'
 import { checkInside } from './page/inside.ts'
-import { checkLooks, checkSizes } from './page/looks.ts'
 import { checkOutside, checkRestart } from './page/outside.ts'
 import { openTraffic } from './page/traffic.ts'
 import { checkWay } from './page/way.ts'
@@ -38,7 +40,7 @@ async function run(browser: Browser): Promise<void> {
     const adminUrl = `http://127.0.0.1:${adminPort}`
     const traffic = await openTraffic(node.url)
     const parts = { browser, check, url: node.url, adminUrl, traffic }
-    const again = {
+    const repeated = {
       stop: async () => void (await node.stop()),
       start: async () => {
         node = await start()
@@ -50,10 +52,10 @@ async function run(browser: Browser): Promise<void> {
       controls: () => checkControls(parts),
       inside: () => checkInside(parts),
       sizes: () => checkSizes(parts),
-      looks: () => checkLooks(parts, values.write),
+      appearance: () => checkAppearance(parts, values.write),
       hour: () => checkHour(parts),
       replayed: () => checkReplayed(parts),
-      restart: () => checkRestart(parts, again),
+      restart: () => checkRestart(parts, repeated),
       follower: () => checkFollowers(parts),
     }
     const wanted = values.only?.split(',') ?? Object.keys(sections)

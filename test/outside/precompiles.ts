@@ -1,6 +1,7 @@
 /**
- * All of go-ethereum's vectors of the precompiled contracts, outputs and gas. Over JSON-RPC the third-party runner leaves out the five whose
- * input is longest: three of them need more gas than it gives a call, and an OP chain takes no input of that length.
+ * This command checks the outputs and gas of all of go-ethereum's vectors for the precompiled
+ * contracts. Over JSON-RPC the third-party runner skips the five with the longest inputs. Three of
+ * them need more gas than it gives, and an OP chain refuses inputs of that length.
  */
 import { readdirSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'

@@ -1,4 +1,4 @@
-/** Rules of append, fold, unfold and prune, and of the threads around them. */
+/** These are the rules of append, persist, unwind and prune, and of the threads around them. */
 import type { Edit } from '../kit/edits.ts'
 import { pause } from '../kit/pause.ts'
 import type { Rule } from './rule.ts'
@@ -9,9 +9,9 @@ const edit = (file: string, find: string, replace: string): Edit => ({
   replace,
 })
 
-const KEEPER = 'engine/storage/keeper/state'
-const FOLD = 'engine/storage/blocks/fold'
-const UNFOLD = 'engine/storage/blocks/unfold'
+const PERSISTENCE = 'engine/storage/persistence/persistence-state'
+const PERSIST = 'engine/storage/blocks/persist'
+const UNWIND = 'engine/storage/blocks/unwind'
 const RECOVER = 'engine/storage/blocks/recover'
 
 export const STORE_RULES: readonly Rule[] = [
@@ -20,7 +20,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'the row of a thread that has ended is cleared',
     edits: [
       edit('workers/thread/rows', '  clearThread(from.views, first + index)\n', ''),
-      // The next thread would take the row, and clear it with its first lease.
+      // Otherwise the next thread would take the row, and clear it with its first lease.
       edit(
         'workers/thread/rows',
         'words.length; index++)\n    if (Atomics.compareExchange(words, index, 0, thread) === 0) return first + index',
@@ -46,7 +46,7 @@ export const STORE_RULES: readonly Rule[] = [
         'import { beatsOf, type',
         "import { clearThread } from '../../engine/views/arena.ts'\nimport { beatsOf, type",
       ),
-      // It goes on reading: what it leases meanwhile is cleared as well.
+      // The thread goes on reading, so that the leases it takes meanwhile are cleared as well.
       edit(
         'test/torture/readers',
         '    thread.isEnding = true\n    void thread.worker.terminate()\n',
@@ -67,39 +67,39 @@ export const STORE_RULES: readonly Rule[] = [
     rule: 'a block is published as canonical only when it is durable',
     edits: [
       edit(
-        'engine/sources/writer/hand-over',
+        'engine/sources/writer/submit',
         'import { appendOf,',
         "import { onAppended } from './appended.ts'\nimport { appendOf,",
       ),
       edit(
-        'engine/sources/writer/hand-over',
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n",
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n    onAppended(state, block)\n",
+        'engine/sources/writer/submit',
+        "    emit(state, {\n      type: 'persistence',\n      request: { type: 'append', block: appendOf(block), labelledHeads },\n    })\n",
+        "    emit(state, {\n      type: 'persistence',\n      request: { type: 'append', block: appendOf(block), labelledHeads },\n    })\n    onAppended(state, block)\n",
       ),
       edit(
-        'engine/sources/writer/answers',
-        "      onAppended(state, expected(state, answer.id, 'appended'))\n",
+        'engine/sources/writer/responses',
+        "      onAppended(state, expected(state, response.id, 'appended'))\n",
         '',
       ),
     ],
     race: [
       edit(
-        KEEPER,
-        '        if (this.#unfold === undefined) return this.#commit(request)\n',
-        `        ${pause(1, 800)}\n        if (this.#unfold === undefined) return this.#commit(request)\n`,
+        PERSISTENCE,
+        '        if (this.#unwind === undefined) return this.#commit(request)\n',
+        `        ${pause(1, 800)}\n        if (this.#unwind === undefined) return this.#commit(request)\n`,
       ),
     ],
     expect: ['histories', 'model'],
   },
   {
-    name: 'foldWordFirst',
-    rule: 'the fold word is set before the first write of a fold',
+    name: 'persistWordFirst',
+    rule: 'the persisted-id word is set before the first write of a persist pass',
     edits: [
-      edit(KEEPER, '    this.#words.setFold(block.id)\n', ''),
+      edit(PERSISTENCE, '    this.#words.setPersistedId(block.id)\n', ''),
       edit(
-        KEEPER,
-        '    this.#fold = undefined\n    this.#isDirty = true\n',
-        '    this.#fold = undefined\n    this.#isDirty = true\n    this.#words.setFold(block.id)\n',
+        PERSISTENCE,
+        '    this.#persisting = undefined\n    this.#isDirty = true\n',
+        '    this.#persisting = undefined\n    this.#isDirty = true\n    this.#words.setPersistedId(block.id)\n',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
@@ -109,7 +109,7 @@ export const STORE_RULES: readonly Rule[] = [
     rule: "a key's flat value and its history entry are in one batch",
     edits: [
       edit(
-        FOLD,
+        PERSIST,
         '    for (const row of piece) putRow(batch, row, of)\n    batch.commit()\n',
         `    for (const half of ['flat', 'history']) {
       for (const row of piece) putRow(batch, row, of, half)
@@ -120,12 +120,12 @@ export const STORE_RULES: readonly Rule[] = [
 `,
       ),
       edit(
-        FOLD,
+        PERSIST,
         'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): void {',
         'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow, half: string): void {',
       ),
       edit(
-        FOLD,
+        PERSIST,
         '  putFlat(batch, flat, { key, value: after })',
         "  if (half === 'flat') return putFlat(batch, flat, { key, value: after })",
       ),
@@ -136,14 +136,14 @@ export const STORE_RULES: readonly Rule[] = [
     name: 'prevStored',
     rule: 'previous values come from the appended diff',
     edits: [
-      edit(FOLD, 'putRow(batch, row, of)\n', 'putRow(batch, row, of, database)\n'),
+      edit(PERSIST, 'putRow(batch, row, of)\n', 'putRow(batch, row, of, database)\n'),
       edit(
-        FOLD,
+        PERSIST,
         'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow): void {',
         'function putRow(batch: WriteBatch, { key, before, after }: DiffRow, of: OfRow, database: Database): void {',
       ),
       edit(
-        FOLD,
+        PERSIST,
         'batch.put(history, withNumber(key, of.number, of.keys), before ?? NO_BYTES)',
         'batch.put(history, withNumber(key, of.number, of.keys), database.get(flat, key) ?? NO_BYTES)',
       ),
@@ -151,42 +151,42 @@ export const STORE_RULES: readonly Rule[] = [
     expect: ['histories', 'model'],
   },
   {
-    name: 'foldRepeated',
-    rule: 'a fold that a kill cut is begun again before anything is read',
+    name: 'persistRepeated',
+    rule: 'a persist pass that a kill cut restarts before anything is read',
     edits: [
       edit(
         RECOVER,
-        '    repeatFold(database, trie, blocks[0]!)\n    blocks = blocks.slice(1)\n',
+        '    repeatPersist(database, trie, blocks[0]!)\n    blocks = blocks.slice(1)\n',
         '',
       ),
     ],
     expect: ['histories', 'model'],
   },
   {
-    name: 'foldUndone',
-    rule: 'an unfold first takes out a fold that was begun',
+    name: 'persistUndone',
+    rule: 'an unwind first undoes a persist pass that was started',
     edits: [
       edit(
         RECOVER,
-        '  if (started !== undefined && !isOnChain(database, decodeHead(started), durable.hash))\n    unfoldBlock(database)\n',
+        '  if (started !== undefined && !isOnChain(database, decodeHead(started), durable.hash))\n    unwindBlock(database)\n',
         '',
       ),
       edit(
-        KEEPER,
-        "    const isBegun = this.#database.get('meta', META.folding) !== undefined\n",
-        '    const isBegun = false\n',
+        PERSISTENCE,
+        "    const isStarted = this.#database.get('meta', META.persisting) !== undefined\n",
+        '    const isStarted = false\n',
       ),
       edit(
-        UNFOLD,
-        "  const started = database.get('meta', META.folding)\n",
+        UNWIND,
+        "  const started = database.get('meta', META.persisting)\n",
         '  const started = [].at(0)\n',
       ),
     ],
     expect: ['histories', 'model'],
   },
   {
-    name: 'baseFromAnswer',
-    rule: "the base moves with the keeper's answer, not with the fold word",
+    name: 'baseFromResponse',
+    rule: "the base moves with the persistence thread's response, not with the persisted-id word",
     edits: [
       edit(
         'engine/views/publisher',
@@ -194,7 +194,7 @@ export const STORE_RULES: readonly Rule[] = [
         `    const { arena } = this
     const canonical = this.find(heads.canonical)
     let base: BlockHandle | undefined = canonical
-    while (base !== undefined && base.id !== Atomics.load(arena.words, FOLD)) base = base.parent
+    while (base !== undefined && base.id !== Atomics.load(arena.words, PERSIST)) base = base.parent
     base ??= this.base
 `,
       ),
@@ -202,62 +202,62 @@ export const STORE_RULES: readonly Rule[] = [
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'unfoldFirst',
-    rule: 'the unfold count moves before the first write of an unfold',
+    name: 'unwindFirst',
+    rule: 'the unwind count moves before the first write of an unwind',
     edits: [
-      edit(KEEPER, '    this.#words.raiseUnfolds()\n', ''),
+      edit(PERSISTENCE, '    this.#words.raiseUnwinds()\n', ''),
       edit(
-        KEEPER,
-        '    this.#words.setFold(toId)\n',
-        '    this.#words.raiseUnfolds()\n    this.#words.setFold(toId)\n',
+        PERSISTENCE,
+        '    this.#words.setPersistedId(toId)\n',
+        '    this.#words.raiseUnwinds()\n    this.#words.setPersistedId(toId)\n',
       ),
     ],
-    race: [edit(UNFOLD, '  return parent\n', `  ${pause(1, 20)}\n  return parent\n`)],
+    race: [edit(UNWIND, '  return parent\n', `  ${pause(1, 20)}\n  return parent\n`)],
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'appendBeforeUnfold',
-    rule: 'a new branch is durable before the old one is unfolded',
+    name: 'appendBeforeUnwind',
+    rule: 'a new branch is durable before the old one is unwound',
     edits: [
       edit(
-        KEEPER,
+        PERSISTENCE,
         '    this.#makeDurable(append)\n',
         '    if (to === undefined) this.#makeDurable(append)\n',
       ),
       edit(
-        KEEPER,
+        PERSISTENCE,
         '    this.#trie.reload()\n',
         '    this.#makeDurable(append!)\n    this.#trie.reload()\n',
       ),
       edit(
-        UNFOLD,
-        "  batch.put('meta', META.foldHead, encodeHead(parent))\n",
-        "  batch.put('meta', META.foldHead, encodeHead(parent))\n  batch.put('meta', META.durableHead, encodeHead(parent))\n",
+        UNWIND,
+        "  batch.put('meta', META.persistedHead, encodeHead(parent))\n",
+        "  batch.put('meta', META.persistedHead, encodeHead(parent))\n  batch.put('meta', META.durableHead, encodeHead(parent))\n",
       ),
     ],
     expect: ['histories', 'model'],
   },
   {
-    name: 'openUnfolds',
-    rule: 'opening finishes an unfold',
+    name: 'openUnwinds',
+    rule: 'opening finishes an unwind',
     edits: [edit(RECOVER, '  leaveOtherBranch(database)\n  const trie', '  const trie')],
     expect: ['histories', 'model'],
   },
   {
-    name: 'indexAtFold',
-    rule: 'index rows are written by the fold',
+    name: 'indexAtPersist',
+    rule: 'index rows are written by the persist pass',
     edits: [
       edit(
         'engine/storage/blocks/append',
-        '  encodeNumber,\n  numberThen,',
-        '  encodeNumber,\n  encodePlace,\n  numberThen,',
+        '  encodePartialHeader,\n  numberThen,',
+        '  encodePartialHeader,\n  encodeTransactionLocation,\n  numberThen,',
       ),
       edit(
         'engine/storage/blocks/append',
         "  batch.put('heights', numberThen(number, hash), NO_BYTES)\n",
         `  batch.put('heights', numberThen(number, hash), NO_BYTES)
   for (const [index, { hash: name }] of block.transactions.entries())
-    batch.put('transactions', name, encodePlace({ blockNumber: number, index }))
+    batch.put('transactions', name, encodeTransactionLocation({ blockNumber: number, index }))
 `,
       ),
     ],
@@ -265,7 +265,7 @@ export const STORE_RULES: readonly Rule[] = [
   },
   {
     name: 'wipe',
-    rule: 'a storage wipe is written out: a zero for every slot',
+    rule: 'a storage wipe is written in full: a zero for every slot',
     edits: [
       edit(
         'engine/views/build',
@@ -318,10 +318,10 @@ export const STORE_RULES: readonly Rule[] = [
   },
   {
     name: 'stampFirst',
-    rule: 'stamps are written before the keeper answers',
+    rule: 'stamps are written before the persistence thread responds',
     edits: [
       edit(
-        KEEPER,
+        PERSISTENCE,
         'this.#words.stamp(key, block.number)',
         'setTimeout(() => this.#words.stamp(key, block.number), 50)',
       ),
@@ -329,11 +329,11 @@ export const STORE_RULES: readonly Rule[] = [
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'canonicalRoom',
-    rule: 'a canonical block that finds no page takes those above canonical',
+    name: 'canonicalCapacity',
+    rule: 'a canonical block that finds no page takes the pages above canonical',
     edits: [
       edit(
-        'engine/sources/writer/hand-over',
+        'engine/sources/writer/submit',
         'freeMemory(state, isCanonical ? state.chain.canonical : state.chain.complete)',
         'freeMemory(state, state.chain.complete)',
       ),
@@ -341,10 +341,14 @@ export const STORE_RULES: readonly Rule[] = [
     expect: ['model'],
   },
   {
-    name: 'handedHeight',
-    rule: 'nothing takes the place of a block that the keeper holds',
+    name: 'submittedHeight',
+    rule: 'nothing replaces a block that the persistence thread has taken',
     edits: [
-      edit('engine/sources/writer/state', '[chain.canonical, handed, found]', '[chain.canonical]'),
+      edit(
+        'engine/sources/writer/writer-state',
+        '[chain.canonical, submitted, found]',
+        '[chain.canonical]',
+      ),
     ],
     expect: ['model'],
   },

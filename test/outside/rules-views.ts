@@ -1,4 +1,4 @@
-/** Rules of tables, records, leases, pages and reads. */
+/** These are the rules of diff layers, snapshots, leases, pages and reads. */
 import type { Edit } from '../kit/edits.ts'
 import { pause, pauseUntil } from '../kit/pause.ts'
 import type { Rule } from './rule.ts'
@@ -8,38 +8,38 @@ const edit = (file: string, find: string, replace: string): Edit => ({
   find,
   replace,
 })
-/** Waits before the text. */
+/** Inserts a wait before the text. */
 const before = (file: string, find: string, wait: string) => edit(file, find, `${wait}\n${find}`)
 
-/** A reader is late: between the head word and its row, until a recycler has read the rows. */
+/** Delays a reader between the head word and its row, until a recycler has read the rows. */
 const lateRow = before(
   'views/lease',
   '        if (enter(number)) return',
   pauseUntil(0.3, 'Atomics.load(words, HEAD + 1) === 1', 60),
 )
-/** So late that a recycler has passed it. */
+/** Delays a reader so long that a recycler has passed its row. */
 const passedRow = before(
   'views/lease',
   '        if (enter(number)) return',
   pauseUntil(0.3, 'Atomics.load(words, FLOOR) > number', 60),
 )
-/** The front looks at the floor late. */
-const lateLook = before(
+/** Delays the front's read of the floor. */
+const lateCheck = before(
   'views/lease',
   '    if (Atomics.load(words, FLOOR) <= number) return true\n',
   `if (thread === front) ${pause(0.7, 30)}`,
 )
-/** A worker takes a record over when a recycler has passed it. */
+/** Lets a worker adopt a snapshot after a recycler has passed the snapshot. */
 const lateAdopt = (milliseconds: number) =>
   edit(
     'views/lease',
-    '    adopt: (number) => (number > 0 && enter(number) ? hold(number) : undefined),',
+    '    adopt: (number) => (number > 0 && enter(number) ? pin(number) : undefined),',
     `    adopt: (number) => {
       ${pauseUntil(0.7, 'Atomics.load(words, FLOOR) > number', milliseconds)}
-      return number > 0 && enter(number) ? hold(number) : undefined
+      return number > 0 && enter(number) ? pin(number) : undefined
     },`,
   )
-/** The recycler is slow: between the rows and the floor, until a late reader has set its row. */
+/** Delays the recycler between the rows and the floor, until a late reader has set its row. */
 const lateFloor = before(
   'views/pages',
   '    if (floor > Atomics.load(words, FLOOR)) Atomics.store',
@@ -47,7 +47,10 @@ const lateFloor = before(
     ${pauseUntil(1, 'oldestLease() < floor', 40)}
     Atomics.store(words, HEAD + 1, 0)`,
 )
-/** And between the rows of the pool and that of the front, while this one is below the floor. */
+/**
+ * Delays the recycler between the rows of the pool and the row of the front. The delay lasts while
+ * the row of the front is below the floor.
+ */
 const lateFrontRow = before(
   'views/pages',
   '      const row = Math.abs(Atomics.load(words, rowAt(thread)))\n',
@@ -55,10 +58,10 @@ const lateFrontRow = before(
       if (thread === 2 && front !== 0 && front < Atomics.load(words, FLOOR))
         ${pauseUntil(1, 'Math.abs(Atomics.load(words, rowAt(0))) !== front', 80)}`,
 )
-/** The keeper is slow to take a block. */
+/** Delays the persistence thread before it takes a block. */
 const lateAppend = before(
-  'storage/keeper/state',
-  '        if (this.#unfold === undefined) return this.#commit(request)\n',
+  'storage/persistence/persistence-state',
+  '        if (this.#unwind === undefined) return this.#commit(request)\n',
   pause(0.5, 60),
 )
 
@@ -68,14 +71,14 @@ export const VIEW_RULES: readonly Rule[] = [
     rule: 'an entry is complete before its index word',
     edits: [
       edit(
-        'views/table',
+        'views/diff-layer',
         '  words[entry] = hash\n  words[entry + 1] =',
         '  Atomics.store(words, slot, entry)\n  words[entry] = hash\n  words[entry + 1] =',
       ),
     ],
     race: [
       before(
-        'views/table',
+        'views/diff-layer',
         '  words[entry + 1] = draft.tag\n',
         `if (older !== 0) ${pause(0.3, 8)}`,
       ),
@@ -87,15 +90,15 @@ export const VIEW_RULES: readonly Rule[] = [
     rule: 'the head word is stored last',
     edits: [
       before(
-        'views/record',
+        'views/chain-snapshot',
         '  arena.bytes.set(base.hash, (at + HASH) * 4)\n',
         '  Atomics.store(words, HEAD, number)',
       ),
     ],
     race: [
       before(
-        'views/record',
-        '  for (const [index, head] of [record.canonical, record.complete,',
+        'views/chain-snapshot',
+        '  for (const [index, head] of [snapshot.canonical, snapshot.complete,',
         pause(0.5, 4),
       ),
     ],
@@ -106,7 +109,7 @@ export const VIEW_RULES: readonly Rule[] = [
     rule: 'higher indices are skipped in the own block of a view',
     edits: [
       edit(
-        'views/table',
+        'views/diff-layer',
         '    while (entry !== 0 && words[entry + 1]! > limit) entry = words[entry + 2]!\n    return',
         '    return',
       ),
@@ -114,8 +117,8 @@ export const VIEW_RULES: readonly Rule[] = [
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'newTable',
-    rule: 'a new payload gets a table of its own',
+    name: 'newDiffLayer',
+    rule: 'a new payload gets a diff layer of its own',
     edits: [
       before(
         'views/publisher',
@@ -131,25 +134,25 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'stopAtBase',
-    rule: "the walk ends at the record's base",
+    rule: "the walk ends at the snapshot's base",
     edits: [
       edit(
         'views/walk',
         '  while (height > base) {\n    const entry',
-        '  while (table !== 0) {\n    const entry',
+        '  while (diffLayer !== 0) {\n    const entry',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'linkParent',
-    rule: 'a table always links its parent',
-    edits: [edit('views/build', '? { parent: tableOf(parent),', '? { parent: 0,')],
+    rule: 'a diff layer always links its parent',
+    edits: [edit('views/build', '? { parent: diffLayerOf(parent),', '? { parent: 0,')],
     expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'recheck',
-    rule: 'a reader looks at the floor after its row is set',
+    rule: 'a reader checks the floor after its row is set',
     edits: [
       edit(
         'views/lease',
@@ -178,7 +181,7 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'ownFront',
-    rule: "it is the row of the worker's own front that covers it, where there are several",
+    rule: "with several fronts, the row of the worker's own front covers it",
     edits: [edit('views/lease', 'words, rowAt(front)', 'words, rowAt(FRONT)')],
     expect: ['model'],
   },
@@ -205,16 +208,16 @@ export const VIEW_RULES: readonly Rule[] = [
         'Atomics.store(words, row, number)',
       ),
     ],
-    race: [passedRow, lateLook, lateAdopt(80)],
+    race: [passedRow, lateCheck, lateAdopt(80)],
     expect: ['torture', 'model'],
   },
   {
     name: 'ringBound',
-    rule: 'a record is overwritten below what the second look at the rows saw, not below the floor',
+    rule: 'a snapshot is overwritten below what the second read of the rows found, not below the floor',
     edits: [
       edit(
-        'views/record',
-        '  if (number > RECORDS && number - RECORDS >= unreadBelow)',
+        'views/chain-snapshot',
+        '  if (number > SNAPSHOTS && number - SNAPSHOTS >= unreadBelow)',
         '  if (number < 0)',
       ),
     ],
@@ -222,23 +225,23 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'oldestRow',
-    rule: 'the row of a thread is the oldest record that it still leases',
+    rule: 'the row of a thread is the oldest snapshot that it still leases',
     edits: [
       edit(
         'views/lease',
-        'Atomics.store(words, row, leastOf(counts.keys()))',
+        'Atomics.store(words, row, minOf(counts.keys()))',
         'Atomics.store(words, row, 0)',
       ),
     ],
     expect: ['torture', 'histories'],
   },
   {
-    name: 'handed',
-    rule: 'a table handed over is not retired before the answer',
+    name: 'submitted',
+    rule: 'a submitted diff layer is not retired before the response',
     edits: [
       edit(
         'views/publisher',
-        'state.find(block).isHanded = true',
+        'state.find(block).isSubmitted = true',
         'state.find(block).isAwaited = false',
       ),
     ],
@@ -247,7 +250,7 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'headIsBase',
-    rule: 'a head that is also the base keeps its table',
+    rule: 'a head that is also the base keeps its diff layer',
     edits: [
       edit(
         'views/publisher',
@@ -270,45 +273,49 @@ export const VIEW_RULES: readonly Rule[] = [
     expect: ['torture', 'histories'],
   },
   {
-    name: 'foldCheck',
-    rule: 'the fold word is looked at after a flat read',
+    name: 'persistCheck',
+    rule: 'the persisted-id word is checked after a flat read',
     edits: [
       edit(
         'views/reader',
-        'if (fold.isOvertaken()) return hand(valueAfter(kind, base.height), out, outAt)',
-        'fold.isOvertaken()',
+        'if (flatCheck.isOvertaken()) return putValue(valueAfter(kind, base.height), out, outAt)',
+        'flatCheck.isOvertaken()',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'checkAfter',
-    rule: 'it is looked at after the read, not before',
+    rule: 'the check comes after the read, not before',
     edits: [
       edit(
         'views/reader',
-        '    const value = flat(kind)\n    if (fold.isOvertaken()) return hand(',
-        '    const isOvertaken = fold.isOvertaken()\n    const value = flat(kind)\n    if (isOvertaken) return hand(',
+        '    const value = flat(kind)\n    if (flatCheck.isOvertaken()) return putValue(',
+        '    const isOvertaken = flatCheck.isOvertaken()\n    const value = flat(kind)\n    if (isOvertaken) return putValue(',
       ),
     ],
     race: [before('views/reader', '    const value = flat(kind)\n', pause(0.1, 4))],
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'foldById',
-    rule: 'the fold word is a block id, not a height',
+    name: 'persistById',
+    rule: 'the persisted-id word is a block id, not a height',
     edits: [
-      edit('views/publisher', 'FOLD, this.base.id)', 'FOLD, this.base.number)'),
+      edit('views/publisher', 'PERSISTED_ID, this.base.id)', 'PERSISTED_ID, this.base.number)'),
       edit(
-        'storage/keeper/state',
-        'this.#words.setFold(block.id)',
-        'this.#words.setFold(block.appended!.number)',
+        'storage/persistence/persistence-state',
+        'this.#words.setPersistedId(block.id)',
+        'this.#words.setPersistedId(block.appended!.number)',
       ),
-      edit('storage/keeper/state', 'this.#words.setFold(toId)', 'this.#words.setFold(to.number)'),
+      edit(
+        'storage/persistence/persistence-state',
+        'this.#words.setPersistedId(toId)',
+        'this.#words.setPersistedId(to.number)',
+      ),
       edit(
         'views/reader',
-        'isHeld: (block) => heights().has(block)',
-        'isHeld: (block) => [...heights().values()].includes(block)',
+        'isComplete: (block) => heights().has(block)',
+        'isComplete: (block) => [...heights().values()].includes(block)',
       ),
       edit(
         'views/reader',
@@ -319,8 +326,8 @@ export const VIEW_RULES: readonly Rule[] = [
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'wholeBlocks',
-    rule: 'the own block of a view counts only when it is held to the end',
+    name: 'completeBlocks',
+    rule: 'the own block of a view counts only when the view has all of it',
     edits: [edit('views/walk', '  if (from.tag === FINAL) yield [from.id,', '  yield [from.id,')],
     expect: ['torture', 'histories', 'model'],
   },
@@ -330,8 +337,8 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit(
         'views/reader',
-        'if (fold.isOvertaken()) return hand(valueAfter(kind, base.height),',
-        'if (fold.isOvertaken()) return hand(valueAfter(kind, at.height),',
+        'if (flatCheck.isOvertaken()) return putValue(valueAfter(kind, base.height),',
+        'if (flatCheck.isOvertaken()) return putValue(valueAfter(kind, at.height),',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
@@ -350,39 +357,39 @@ export const VIEW_RULES: readonly Rule[] = [
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'unfoldCheck',
-    rule: 'the unfold count is looked at after each database read',
+    name: 'unwindCheck',
+    rule: 'the unwind count is checked after each database read',
     edits: [
       edit(
         'views/reader',
-        'if (Atomics.load(arena.words, UNFOLDS) !== record.unfolds)',
-        'if (record.unfolds < 0)',
+        'if (Atomics.load(arena.words, UNWINDS) !== snapshot.unwinds)',
+        'if (snapshot.unwinds < 0)',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'unfoldLast',
-    rule: 'the unfold count is looked at after the fold word',
+    name: 'unwindLast',
+    rule: 'the unwind count is checked after the persisted-id word',
     edits: [
       edit(
         'views/reader',
-        '      const now = Atomics.load(arena.words, FOLD)\n',
-        '      assertValid(arena, record)\n      const now = Atomics.load(arena.words, FOLD)\n',
+        '      const now = Atomics.load(arena.words, PERSISTED_ID)\n',
+        '      assertValid(arena, snapshot)\n      const now = Atomics.load(arena.words, PERSISTED_ID)\n',
       ),
       edit(
         'views/reader',
-        '      assertValid(arena, record)\n      if (now === id) return false',
+        '      assertValid(arena, snapshot)\n      if (now === id) return false',
         '      if (now === id) return false',
       ),
     ],
     race: [
       before(
         'views/reader',
-        '      const now = Atomics.load(arena.words, FOLD)\n',
+        '      const now = Atomics.load(arena.words, PERSISTED_ID)\n',
         pauseUntil(
           0.3,
-          'Atomics.load(arena.words, UNFOLDS) !== record.unfolds && Atomics.load(arena.words, FOLD) === record.base.id',
+          'Atomics.load(arena.words, UNWINDS) !== snapshot.unwinds && Atomics.load(arena.words, PERSISTED_ID) === snapshot.base.id',
           60,
         ),
       ),
@@ -390,16 +397,16 @@ export const VIEW_RULES: readonly Rule[] = [
     expect: ['torture', 'model'],
   },
   {
-    name: 'unfoldFromAck',
-    rule: "records carry the unfold count of the keeper's answer",
+    name: 'unwindFromAck',
+    rule: "snapshots carry the unwind count of the persistence thread's response",
     edits: [
       edit(
         'views/publisher',
-        'unfolds: this.#unfolds,',
-        'unfolds: Atomics.load(arena.words, UNFOLDS),',
+        'unwinds: this.#unwinds,',
+        'unwinds: Atomics.load(arena.words, UNWINDS),',
       ),
     ],
-    race: [before('storage/blocks/unfold', '  return parent\n', pause(1, 20))],
+    race: [before('storage/blocks/unwind', '  return parent\n', pause(1, 20))],
     expect: ['torture', 'histories', 'model'],
   },
   {
@@ -408,15 +415,15 @@ export const VIEW_RULES: readonly Rule[] = [
     edits: [
       edit(
         'chain/reader',
-        'place is TransactionPlace => place !== undefined && place.blockNumber <= base.height',
-        'place is TransactionPlace => place !== undefined',
+        'location is TransactionLocation => location !== undefined && location.blockNumber <= base.height',
+        'location is TransactionLocation => location !== undefined',
       ),
     ],
     expect: ['torture', 'histories', 'model'],
   },
   {
     name: 'numberFromChain',
-    rule: 'number to hash above the base comes from the chain of tables',
+    rule: 'the hash of a number above the base comes from the chain of diff layers',
     edits: [
       edit(
         'chain/view-blocks',
@@ -429,7 +436,7 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'cacheStamp',
-    rule: 'a cached value is used only when no later fold changed its key',
+    rule: 'a cached value is used only when no later persist pass changed its key',
     edits: [
       edit(
         'views/reader',
@@ -441,29 +448,33 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'cacheInChain',
-    rule: 'a cached value is used only by a view that holds the block it was read at',
+    rule: 'a cached value is used only by a view whose chain has the block of the read',
     edits: [
-      edit('views/reader', '(height <= base.height || fold.isHeld(cache.block()))', 'height >= 0'),
+      edit(
+        'views/reader',
+        '(height <= base.height || flatCheck.isComplete(cache.block()))',
+        'height >= 0',
+      ),
     ],
     expect: ['torture', 'histories', 'model'],
   },
   {
-    name: 'cacheUnfolds',
-    rule: 'a cached value is used only by views of the same unfolds',
-    edits: [edit('views/reader', '      cache.unfolds() === record.unfolds &&\n', '')],
+    name: 'cacheUnwinds',
+    rule: 'a cached value is used only by views of the same unwinds',
+    edits: [edit('views/reader', '      cache.unwinds() === snapshot.unwinds &&\n', '')],
     expect: ['torture', 'histories'],
   },
   {
     name: 'cacheVoid',
-    rule: 'the unfold count is looked at also when the cache answers',
-    edits: [edit('views/reader', '    if (isSame) assertValid(arena, record)\n', '')],
+    rule: 'the unwind count is checked also when the cache answers',
+    edits: [edit('views/reader', '    if (isSame) assertValid(arena, snapshot)\n', '')],
     race: [
-      // Until the other branch has set the stamp back.
+      // The wait lasts until the other branch has reset the stamp.
       before(
         'views/reader',
         '    const isSame =\n',
         `const isStale = () => Atomics.load(arena.words, stampAt(arena, query.hash)) > height
-    if (isStale() && cache.unfolds() === record.unfolds)
+    if (isStale() && cache.unwinds() === snapshot.unwinds)
       ${pauseUntil(0.5, '!isStale()', 60)}`,
       ),
     ],
@@ -471,7 +482,7 @@ export const VIEW_RULES: readonly Rule[] = [
   },
   {
     name: 'pruneCheck',
-    rule: 'the horizon is looked at after a history read',
+    rule: 'the horizon is checked after a history read',
     edits: [
       edit('views/reader', 'if (number < Atomics.load(arena.words, OLDEST))', 'if (number < 0)'),
     ],

@@ -1,6 +1,7 @@
 /**
- * The rules of the shared views, each with the edits that switch it off: whoever runs the product under them must see it fail. Their
- * names are those of the model, their reasons stand in docs/adr.
+ * These are the rules of the shared views, each with the edits that switch it off. A test that runs
+ * the product under these edits must see a failure. The names are those of the model, and the
+ * reasons are in docs/adr.
  */
 
 import type { Rule } from './rule.ts'

@@ -1,8 +1,9 @@
 /**
- * Several replicas behind HAProxy, with the file that operators get, and what they tell each other over Redis. Needs `haproxy` and
- * `redis-server` (Debian: apt-get install haproxy redis-server).
- * Usage: npm run scale [-- --part proxy,filters,together,chaos,conformance] [--seconds N of chaos, 600 by hand] [--seed S]
- * Without --part: all but conformance, which takes the third-party sets ($CONFORMANCE_DIR) through HAProxy.
+ * Several replicas run behind HAProxy with the file that operators get, and share data over Redis.
+ * The check needs `haproxy` and `redis-server` (Debian: apt-get install haproxy redis-server).
+ * Usage: npm run scale [-- --part proxy,filters,together,chaos,conformance] [--seconds N of chaos,
+ * 600 by hand] [--seed S] Without --part, all parts but conformance run; that part takes the
+ * third-party sets ($CONFORMANCE_DIR) through HAProxy.
  */
 import { checks } from '../kit/checks.ts'
 import { mulberry32, runOptions } from '../kit/run-options.ts'

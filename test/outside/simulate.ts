@@ -1,7 +1,9 @@
 /**
- * The follower under random histories: feeds with gaps, copies and lies, upstreams that lag, hang and lie, reorgs, kills. One thread, virtual
- * time, everything of a history from its seed. `--mutants`: with each rule switched off, some history must fail.
- * Usage: node test/outside/simulate.ts [--seeds N] [--from S] [--replay SEED [--trace]] [--mutants | --mutant NAME]
+ * The follower runs under random histories: feeds with gaps, copies and lies, upstreams that lag,
+ * hang and lie, reorgs, kills. One thread and virtual time make each history repeatable from its
+ * seed. `--mutants`: with each rule switched off, some history must fail.
+ * Usage: node test/outside/simulate.ts [--seeds N] [--from S] [--replay SEED [--trace]] [--mutants
+ * | --mutant NAME]
  */
 import { spawn } from 'node:child_process'
 import { parseArgs } from 'node:util'
@@ -22,27 +24,32 @@ const { values } = parseArgs({
   },
 })
 const first = numberOf('--from', values.replay ?? values.from)
-/** Within which a rule that is off must show. */
+/** A rule that is off must show within this many histories. */
 const MUTANT_SEEDS = 1_000
-/** What so many histories must have met. */
+/** This many histories must have met all these events. */
 const MET_SEEDS = 100
 const MET: readonly string[] = [
   ...(['feed_gap', 'feed_early', 'feed_duplicate', 'feed_second_payload', 'feed_held'] as const),
   ...([
     'refused',
-    'given back',
+    'refused for memory',
     'unfold',
     'promise_broken',
     'reconcile_replaced',
-    'went back',
+    'lower pending',
   ] as const),
-  ...(['pinned looks', 'sealed_completed_flashblocks', 'killed', 'begun while it runs'] as const),
+  ...([
+    'reads of leased views',
+    'sealed_completed_flashblocks',
+    'killed',
+    'resync while it runs',
+  ] as const),
   ...(['promises kept', 'promises reordered', 'promises dropped', 'promises open'] as const),
   ...(['promises for secondPayload', 'promises for reorg'] as const),
-  ...(['enriched looks', 'enriched removed'] as const),
+  ...(['enriched reads', 'enriched removed'] as const),
   ...(['poll head', 'poll failed', 'poll foreign', 'fetch blocks', 'fetch failed'] as const),
   ...(['ask hash', 'ask failed', 'ask foreign', 'leaves the chain'] as const),
-  ...(['forks for good', 'flashblocks read', 'other flashblocks noticed'] as const),
+  ...(['permanent forks', 'flashblocks read', 'other flashblocks noticed'] as const),
   'refunds_restated',
 ]
 
@@ -79,7 +86,7 @@ async function runSeeds(count: number): Promise<void> {
   process.exitCode = failed === 0 && passed > 0 ? 0 : 1
 }
 
-/** Adds up what the history has met. */
+/** Runs a history, adds up the events that it met, and gives its failure. */
 async function failureOf(seed: number, seen: Map<string, number>): Promise<string | undefined> {
   const history = new History(seed, values.trace ? console.log : undefined)
   try {
@@ -103,7 +110,7 @@ async function runMutants(): Promise<void> {
   close()
 }
 
-/** The same histories, of a test build. */
+/** Runs the same histories with a test build. */
 function runMutant({ edits }: Mutant): Promise<{ readonly text: string; readonly code: unknown }> {
   const seeds = values.seeds ?? String(MUTANT_SEEDS)
   const own = [import.meta.filename, '--untilFailure', '--from', String(first), '--seeds', seeds]

@@ -1,5 +1,6 @@
 /**
- * The node as `npm start` runs it, under steady load from several addresses for an hour: memory stays flat, the flashblocks stay on time.
+ * The node runs like by `npm start`, under steady load from several addresses for an hour. Memory
+ * must stay flat, and flashblocks must come on time.
  * Usage: npm run soak [-- --short] [--seed S] [--seconds N]
  */
 
@@ -20,12 +21,18 @@ const BLOCK_TIME_MS = 1_000
 const CADENCE_MS = 200
 const RATES = { transactions: 50, calls: 200 }
 const MEMORY_MS = 5_000
-/** So many memory samples for one of the metrics: the front's timers need a while for a 99th percentile. */
+/**
+ * One sample of the metrics comes with this many memory samples. The front's timers need a while
+ * for a 99th percentile.
+ */
 const MEMORY_PER_SAMPLE = 11
-/** The slope is that of the last quarter, of 15 minutes at most. */
+/** The slope is measured over the last quarter, at most 15 minutes. */
 const WINDOW_SECONDS = 900
 const MAX_SLOPE_MB_PER_MINUTE = 1
-/** What memory may do in a window that is too short for a slope: V8 is still sizing its heaps. */
+/**
+ * Memory may grow by this much in a window that is too short for a slope. V8 still sizes its heaps
+ * then.
+ */
 const MAX_SHORT_GROWTH_MB = 200
 const MAX_LAG_MS = 20
 const MB = 1e6
@@ -77,7 +84,7 @@ check(
   `${load.transactions} transactions, ${load.calls} calls, ${load.held} held back, slowest answer ${Math.round(load.slowestMs)} ms`,
 )
 check(
-  'each was answered with a result',
+  'each request was answered with a result',
   load.failures === 0,
   [load.failures, ...load.examples].join('\n       '),
 )
@@ -98,21 +105,21 @@ check(
   `${perMinute.toFixed(2)} MB/min over ${Math.round(end.at - start.at)} s of ${window.length} samples, at the end ${Math.round(end.rssBytes / MB)} MB, at most ${Math.round(peak / MB)} MB`,
 )
 const last = samples.at(-1)!
-const held = samples.map(({ heldPages }) => heldPages)
-const leastFree = Math.min(...samples.map(({ freePages }) => freePages))
+const held = samples.map(({ pinnedPages }) => pinnedPages)
+const minFree = Math.min(...samples.map(({ freePages }) => freePages))
 check(
   'the arena gives back what blocks took',
-  leastFree > last.pages / 2,
-  `${percentile(held, 0.5)} of ${last.pages} pages held in the middle, ${Math.max(...held)} at most, ${leastFree} free at least`,
+  minFree > last.pages / 2,
+  `${percentile(held, 0.5)} of ${last.pages} pages held in the middle, ${Math.max(...held)} at most, ${minFree} free at least`,
 )
 const blocks = last.block - samples[0]!.block
 check(
-  'blocks were written',
+  'the node made blocks on time',
   blocks >= (last.at - samples[0]!.at) * 0.98 - 1,
   `${blocks} in ${Math.round(last.at - samples[0]!.at)} s, ${Math.round((last.diskBytes - samples[0]!.diskBytes) / blocks)} bytes of disk each`,
 )
-// Of a machine that has no time for the subscriber the node is not to blame.
-// An hour has too many of them to be arguments of one call.
+// The subscriber's own delays are subtracted. The node is not to blame when the machine has no time
+// for the subscriber. An hour has too many samples to be arguments of one call.
 const greatest = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b), 0)
 const latest = greatest(seen.late)
 const ownLatest = greatest(seen.ownLag)
@@ -122,17 +129,17 @@ check(
   `${seen.flashblocks} of ${seen.blocks} blocks${['', ...seen.gaps.slice(0, 5)].join('\n       ')}`,
 )
 check(
-  `none came later than one cadence (${CADENCE_MS} ms)`,
+  `no flashblock came more than one cadence late (${CADENCE_MS} ms)`,
   latest <= CADENCE_MS + ownLatest,
   `p50 ${percentile(seen.late, 0.5)} ms, p99 ${percentile(seen.late, 0.99)} ms, at most ${latest} ms after it was due, ${seen.late.filter((ms) => ms > CADENCE_MS).length} too late; timers of the subscriber itself ${percentile(seen.ownLag, 0.99).toFixed(1)} ms late, p99, ${ownLatest.toFixed(1)} at most${['', ...seen.worst.slice(0, 20)].join('\n       ')}`,
 )
-// The first is that of the start.
+// The first sample is that of the start.
 const lags = samples.slice(1).map(({ lagMs }) => lagMs)
 check(
-  `the front is late for a timer by ${MAX_LAG_MS} ms at most, p99`,
+  `timers of the front thread are at most ${MAX_LAG_MS} ms late, p99`,
   lags.filter((ms) => ms > MAX_LAG_MS + percentile(seen.ownLag, 0.99)).length <= lags.length / 20,
   `p99 of a minute: ${percentile(lags, 0.5).toFixed(1)} ms in the middle of ${lags.length}, ${Math.max(...lags).toFixed(1)} ms at most`,
 )
 const exit = await node.stop()
-check('it ends with 0', exit === 0, String(exit))
+check('the node ends with 0', exit === 0, String(exit))
 close()

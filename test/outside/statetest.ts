@@ -1,4 +1,7 @@
-/** State tests as a command: one case a line on stdin, one result a line on stdout (the protocol of the outside runner's --cmd). */
+/**
+ * This command reads one state test from each line of stdin, and writes one result for each to
+ * stdout. The outside runner's --cmd has this protocol.
+ */
 import { createInterface } from 'node:readline'
 import { runStateCase, type StateCase } from '../fixtures/state-case.ts'
 import { enginesOption } from './engine-option.ts'

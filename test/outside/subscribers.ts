@@ -1,7 +1,8 @@
 /**
- * Subscribers of every kind at a steady rate of transactions, one in ten of which does not read: the others are told all, once and in
- * order; what it costs the front is printed.
- * Usage: npm run subscribers [-- --short] [--count N of each kind] [--only KIND,…] [--tps N] [--seconds N] [--seed S]
+ * Subscribers of every kind receive a steady rate of transactions, and one in ten of them does not
+ * read. All others must receive each event once and in order. The cost for the front is printed.
+ * Usage: npm run subscribers [-- --short] [--count N of each kind] [--only KIND,…] [--tps N]
+ * [--seconds N] [--seed S]
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,15 +27,18 @@ import {
 
 /** CALLDATALOAD 0 as the topic of a log without data: PUSH0 CALLDATALOAD PUSH0 PUSH0 LOG1 STOP. */
 const LOGGER = { address: `0x${'10'.repeat(20)}`, code: '0x5f355f5fa100' } as const
-/** One in so many does not read. */
+/** One in this many subscribers does not read. */
 const SLOW = 10
-/** And some that are sent more than they could take. */
+/** This many subscribers are sent more than they could take. */
 const GLUTTED = 5
-/** Blocks so far, for each of these: what the system keeps for a connection is soon full. */
+/**
+ * Each of these has a history of this many blocks, which soon fills the system's buffers of a
+ * connection.
+ */
 const SLOW_BLOCKS = 20
-/** Of load after the last promise was broken. */
+/** Seconds of load after the last broken promise. */
 const AFTER_SECONDS = 3
-/** No ping comes between: who does not read answers none. */
+/** No ping comes in between, because a client that does not read answers none. */
 const FLAGS = ['--limit-ping-ms', '600000', '--limit-send-queue-bytes', '1000000']
 
 const options = runOptions(
@@ -52,11 +56,11 @@ const directory = mkdtempSync(join(tmpdir(), 'flashnode-subscribers-'))
 process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
 const alloc = join(directory, 'alloc.json')
 writeFileSync(alloc, JSON.stringify({ [LOGGER.address]: { balance: '0x0', code: LOGGER.code } }))
-const places = String(count * names.length + 50)
+const connections = String(count * names.length + 50)
 const node = await startOverloaded([
   ...FLAGS,
-  ...['--genesis-alloc', alloc, '--limit-connections-per-client', places],
-  ...['--limit-connections-total', places],
+  ...['--genesis-alloc', alloc, '--limit-connections-per-client', connections],
+  ...['--limit-connections-total', connections],
 ])
 const url = `${node.url.replace('http', 'ws')}/flashblocks`
 const senders = KEYS.map((_, which) => createSender(node.url, which))
@@ -82,10 +86,14 @@ const numberOf = async (tag: string) =>
     ).number,
   )
 
-/** @param isAsking for the nonce before each: what was sent may be gone again */
+/**
+ * Sends transactions.
+ * @param isRequesting reads the nonce before each, because earlier transactions may have been
+ * removed
+ */
 async function load(
   during: number,
-  isAsking = false,
+  isRequesting = false,
 ): Promise<{ readonly sent: number; readonly failures: readonly unknown[] }> {
   const busy = new Set<number>()
   const failures: unknown[] = []
@@ -100,8 +108,8 @@ async function load(
       const topic = topicOf(Math.floor(random() * 1_000))
       const data = to === LOGGER.address ? { data: topic } : {}
       const sender = senders[which]!
-      const asked = isAsking ? nonceOf(sender.address) : Promise.resolve({})
-      void asked
+      const request = isRequesting ? nonceOf(sender.address) : Promise.resolve({})
+      void request
         .then((own) => sender.send({ to, gas: 60_000n, fee: 10n ** 11n, ...data, ...own }))
         .catch((error: unknown) => failures.push(error))
         .finally(() => busy.delete(which))
@@ -114,7 +122,7 @@ async function load(
   return { sent, failures }
 }
 
-/** All that is pending now, when it is sealed. */
+/** Waits until everything that is pending now is sealed, and gives the last block's number. */
 async function sealedUpTo(): Promise<number> {
   const last = await numberOf('pending')
   await settled(
@@ -133,16 +141,16 @@ async function sealedReceipts(first: number, last: number): Promise<SealedReceip
   return receipts
 }
 
-/** What is wrong with what a subscriber was told; undefined: nothing. */
+/** Describes what is wrong with a subscriber's events; undefined: nothing. */
 function wrongOf({ kind, at, subscriber }: Listener, receipts: readonly SealedReceipt[]) {
   const due = receipts.flatMap((receipt) => kind.due(receipt, at, world))
-  const told =
-    kind === KINDS['newFlashblocks'] ? grownTransactions(subscriber.told) : subscriber.told
-  const from = told.indexOf(due[0]!)
-  const until = told.lastIndexOf(due.at(-1)!)
-  const within = told.slice(from, until + 1)
+  const emitted =
+    kind === KINDS['newFlashblocks'] ? grownTransactions(subscriber.emitted) : subscriber.emitted
+  const from = emitted.indexOf(due[0]!)
+  const until = emitted.lastIndexOf(due.at(-1)!)
+  const within = emitted.slice(from, until + 1)
   if (due.length > 0 && from < 0) return 'was not told of the first'
-  if (new Set(told).size !== told.length) return 'was told something twice'
+  if (new Set(emitted).size !== emitted.length) return 'was told something twice'
   if (within.length !== due.length) return `was told ${within.length} of ${due.length}`
   return due.every((key, index) => key === within[index]) ? undefined : 'was told in another order'
 }
@@ -177,14 +185,18 @@ async function run(kinds: readonly string[]): Promise<void> {
   check(`${kinds}: all transactions were accepted`, failures.length === 0, `${failures[0] ?? ''}`)
   const cost = since(before, processorOf(node.pid))
   const tookSeconds = (performance.now() - startedAt) / 1_000
-  // An answer stands behind all that its connection was told before.
+  // A response comes after all earlier events of its connection.
   const ended = await Promise.allSettled(quick.map(({ subscriber }) => subscriber.reached()))
   const broken = ended.find((one) => one.status === 'rejected')
-  check(`${kinds}: those that read are connected`, broken === undefined, `${broken?.reason ?? ''}`)
+  check(
+    `${kinds}: subscribers that read stay connected`,
+    broken === undefined,
+    `${broken?.reason ?? ''}`,
+  )
   const receipts = await sealedReceipts(first, last)
   const wrong = quick.map((one) => wrongOf(one, receipts)).filter((one) => one !== undefined)
   check(
-    `${kinds}: nothing lost, nothing twice, all in order, for ${quick.length} subscribers`,
+    `${kinds}: ${quick.length} subscribers got each event once and in order`,
     wrong.length === 0,
     `${sent} transactions sent, ${receipts.length} in blocks ${first} to ${last}; ${wrong.length} wrong${wrong[0] === undefined ? '' : `: ${wrong[0]}`}`,
   )
@@ -216,7 +228,7 @@ async function checkSlow(
   for (const one of glutted) one.resume()
   const codes = await Promise.all(glutted.map(({ closed }) => closed))
   check(
-    `${kinds}: those for which too much waits are closed with a code that says so`,
+    `${kinds}: subscribers with too many unsent bytes are closed with 1013`,
     counted >= glutted.length && codes.every((how) => how.startsWith('1013 too slow')),
     `${counted} counted, ${[...new Set(codes)].join('; ')}`,
   )
@@ -232,23 +244,26 @@ async function checkSlow(
   )
   const wrong = ends.filter((end) => end !== undefined)
   check(
-    `${kinds}: who reads late has all of it, or is closed with that code`,
+    `${kinds}: a late reader has all events, or was closed with 1013`,
     wrong.length === 0,
     wrong[0] ?? `${slow.length} of them`,
   )
 }
 
-// All kinds at once, unless one at a time is asked for.
+// All kinds run at once, unless one at a time is requested.
 if (own['only'] === undefined) {
   await run(names)
   await breakPromises(
     (what, isRight, detail) => check(`broken promises: ${what}`, isRight, detail),
     {
-      ...{ url: node.url, world, random, sealed: sealedReceipts },
+      url: node.url,
+      world,
+      random,
+      sealed: sealedReceipts,
       first: async () => (await numberOf('pending')) + 1,
       load: () => load(seconds, true),
       last: async () => {
-        // What stands on the broken ones is the chain in the end.
+        // The blocks on top of the broken ones become the chain in the end.
         await load(AFTER_SECONDS, true)
         return sealedUpTo()
       },

@@ -1,6 +1,7 @@
 /**
- * Threads that read the shared views while these are published, replaced, appended, folded, unfolded, pruned and recycled: no view is
- * ever torn or mixed; and with any one rule of the views switched off, some is.
+ * Threads read the shared views while these are published, replaced, appended, persisted, unwound,
+ * pruned and recycled. No view may ever be torn or mixed; with any one rule switched off, some view
+ * must be.
  * Usage: node test/outside/torture.ts [--short] [--seconds N] [--seed S] [--rules | --rule NAME]
  */
 
@@ -10,7 +11,7 @@ import { mulberry32, runOptions } from '../kit/run-options.ts'
 import type { Counts } from '../torture/counters.ts'
 import { STAYED_FULL } from '../torture/counters.ts'
 import type { TortureResult } from '../torture/run.ts'
-import { HELD, MINIMUM, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
+import { MINIMUM, PINNED, POISON, type Scenario, scenarioOf, USUAL } from '../torture/scenarios.ts'
 import { type RunEnd, startRun } from '../torture/start.ts'
 import type { Rule } from './rule.ts'
 import { RULES } from './rules.ts'
@@ -24,10 +25,13 @@ const { check, close } = checks('torture')
 const random = mulberry32(options.seed)
 const nextSeed = () => Math.floor(random() * 2 ** 31)
 
-/** What a minute of reading must have seen at least, other times in proportion: a fraction of what two cores see. */
-const LEAST: Partial<Counts> = {
+/**
+ * A minute of reading must have at least these counts, other times in proportion. The counts are a
+ * fraction of those on two cores.
+ */
+const MIN: Partial<Counts> = {
   reads: 20_000,
-  records: 300,
+  snapshots: 300,
   accounts: 5_000,
   slots: 5_000,
   codes: 300,
@@ -43,14 +47,14 @@ const LEAST: Partial<Counts> = {
   listings: 30,
   history: 1_000,
   olderIndices: 2_000,
-  foldsBetween: 1_000,
+  persistsBetween: 1_000,
   cacheHits: 1_000,
   voids: 100,
   leases: 500,
   adopted: 100,
   publishes: 500,
-  folds: 100,
-  unfolds: 10,
+  persists: 100,
+  unwinds: 10,
   flushes: 10,
   secondPayloads: 10,
   shallowReorgs: 10,
@@ -59,49 +63,61 @@ const LEAST: Partial<Counts> = {
   prunedBlocks: 60,
   kills: 8,
 }
-/** But nothing fewer times than this, however short the run. */
+/** No count may be below this number, however short the run is. */
 const FEWEST = 3
-/** Rules that a short run switches off; those that may take a minute to show are left to the full one. */
+/**
+ * A short run switches off this many rules; rules that may take a minute to show are left to the
+ * full run.
+ */
 const SAMPLE = 4
 const SLOW = ['coverChecked']
-/** Processor time, within which a rule that is off must show, and without a fault when it is on. */
+/**
+ * A rule that is off must show within the first processor time. A rule that is on must pass the
+ * second one without a fault.
+ */
 const RULE_CPU_SECONDS = 60
 const CONTROL_CPU_SECONDS = 6
-/** Processor time of a part, for each second that it shall run: it goes on until it has seen enough. */
+/**
+ * The processor time of a part, for each second of its length. The part goes on until its counts
+ * are reached.
+ */
 const CPU_PER_SECOND = 6
-/** And in wall time, so that a run ends with what it has seen where a machine gives it hardly any processor. */
+/**
+ * The maximum wall time. A run ends with its counts on a machine that gives it hardly any processor
+ * time.
+ */
 const WALL_PER_SECOND = 10
 const WALL_PER_CPU_SECOND = 10
 
-/** The parts of a run: how long each is, of the time that is asked for, and what only they must have seen. */
+/** Each part of a run has a share of the time, and minimum counts of its own. */
 const PARTS: readonly {
   readonly name: string
   readonly share: number
   readonly scenario: Scenario
   readonly edits: readonly Edit[]
-  readonly least: Partial<Counts>
+  readonly min: Partial<Counts>
 }[] = [
-  { name: '8 MiB', share: 0.6, scenario: USUAL, edits: [], least: {} },
+  { name: '8 MiB', share: 0.6, scenario: USUAL, edits: [], min: {} },
   {
-    name: 'flashblocks held for many blocks',
+    name: 'old flashblocks under a lease for many blocks',
     share: 0.15,
-    scenario: HELD,
+    scenario: PINNED,
     edits: [],
-    least: { flashblocks: 200 },
+    min: { flashblocks: 200 },
   },
   {
     name: 'the smallest arena',
     share: 0.2,
     scenario: MINIMUM,
     edits: [],
-    least: { full: 60, cancelled: 60, recycledPages: 100 },
+    min: { full: 60, cancelled: 60, recycledPages: 100 },
   },
   {
     name: 'free pages filled with ones',
     share: 0.2,
     scenario: MINIMUM,
     edits: [POISON],
-    least: { recycledPages: 100 },
+    min: { recycledPages: 100 },
   },
 ]
 
@@ -115,10 +131,10 @@ else {
 }
 close()
 
-async function torturePart({ name, share, scenario, edits, least }: (typeof PARTS)[number]) {
+async function torturePart({ name, share, scenario, edits, min }: (typeof PARTS)[number]) {
   const seconds = options.seconds * share
   const wanted: Partial<Counts> = Object.fromEntries(
-    Object.entries({ ...LEAST, ...least }).map(([what, count]) => [
+    Object.entries({ ...MIN, ...min }).map(([what, count]) => [
       what,
       Math.max(FEWEST, Math.ceil((count * seconds) / 60)),
     ]),
@@ -126,50 +142,67 @@ async function torturePart({ name, share, scenario, edits, least }: (typeof PART
   const job = {
     options: { ...scenario, seed: nextSeed() },
     seconds,
-    mostCpuSeconds: CPU_PER_SECOND * seconds,
-    mostSeconds: WALL_PER_SECOND * seconds,
-    least: wanted,
+    maxCpuSeconds: CPU_PER_SECOND * seconds,
+    maxSeconds: WALL_PER_SECOND * seconds,
+    min: wanted,
   }
   const result = await startRun(job, edits)
-  if ('counts' in result) report(name, result, job.least)
+  if ('counts' in result) report(name, result, job.min)
   else check(`${name}: no view is torn or mixed`, false, faultOf(result))
 }
 
-/** One line for each property, with what it was seen on. */
-function report(name: string, result: TortureResult, least: Partial<Counts>): void {
+/** Prints one line for each property, with the counts that support it. */
+function report(name: string, result: TortureResult, min: Partial<Counts>): void {
   const { counts, fault } = result
   const line = (what: string, isRight: boolean, names: readonly (keyof Counts)[]) => {
-    const isSeen = names.every((each) => counts[each] >= (least[each] ?? 0))
+    const isSeen = names.every((each) => counts[each] >= (min[each] ?? 0))
     const seen = names.map((each) => `${counts[each]} ${words(each)}`).join(', ')
     check(`${name}: ${what}`, isRight && isSeen, isSeen ? seen : `${seen}: too little`)
   }
   const isRight = fault === undefined
   check(`${name}: no view is torn or mixed`, isRight, fault ?? `${Math.round(result.seconds)} s`)
-  line('state', isRight, ['reads', 'records', 'accounts', 'slots', 'codes', 'listings', 'history'])
-  line('blocks', isRight, ['blocks', 'transactions', 'receipts', 'logs', 'numbers', 'hashes'])
-  line('older indices while entries are added', isRight, ['olderIndices', 'prefixes', 'leases'])
-  line('flashblocks by number and index', isRight, ['flashblocks', 'flashblocksGone'])
-  line('folds between two reads', isRight, ['folds', 'foldsBetween', 'publishes', 'appends'])
-  line('what replaces a block', isRight, [
-    ...(['flushes', 'secondPayloads', 'shallowReorgs', 'deepReorgs', 'unfolds', 'voids'] as const),
+  line('state', isRight, [
+    'reads',
+    'snapshots',
+    'accounts',
+    'slots',
+    'codes',
+    'listings',
+    'history',
   ])
-  line('a cached value is the fresh one', isRight, ['cacheHits'])
-  line('a lent record is never refused', isRight, ['adopted'])
-  line('pages go round', isRight, ['recycledPages', 'full', 'cancelled'])
+  line('blocks', isRight, ['blocks', 'transactions', 'receipts', 'logs', 'numbers', 'hashes'])
+  line('reads of earlier indices while entries are added', isRight, [
+    'olderIndices',
+    'prefixes',
+    'leases',
+  ])
+  line('reads of flashblocks by number and index', isRight, ['flashblocks', 'flashblocksGone'])
+  line('persist passes between two reads', isRight, [
+    'persists',
+    'persistsBetween',
+    'publishes',
+    'appends',
+  ])
+  line('replaced blocks and unwinds', isRight, [
+    ...(['flushes', 'secondPayloads', 'shallowReorgs', 'deepReorgs', 'unwinds', 'voids'] as const),
+  ])
+  line('every cached value is the current one', isRight, ['cacheHits'])
+  line('no snapshot of a front is refused to its worker', isRight, ['adopted'])
+  line('pages are recycled', isRight, ['recycledPages', 'full', 'cancelled'])
   check(`${name}: no page is lost`, result.lost === undefined, result.lost)
-  line('history is pruned', isRight, ['prunedBlocks'])
-  line('readers are killed in the middle of a read', isRight, ['kills'])
+  line('history is pruned during reads', isRight, ['prunedBlocks'])
+  line('readers are killed during a read', isRight, ['kills'])
 }
 
-/** The product without the rule must fail; with its waits alone it must not. */
+/** Checks that the product without the rule fails, and that its waits alone do not make it fail. */
 async function switchOff({ name, edits, race = [], isStarving }: Rule): Promise<void> {
   const scenario = scenarioOf(name)
-  const job = (mostCpuSeconds: number) => ({
+  const job = (maxCpuSeconds: number) => ({
     options: { ...scenario, seed: nextSeed() },
     seconds: Number.MAX_VALUE,
-    mostCpuSeconds,
-    mostSeconds: WALL_PER_CPU_SECOND * mostCpuSeconds,
-    least: {},
+    maxCpuSeconds,
+    maxSeconds: WALL_PER_CPU_SECOND * maxCpuSeconds,
+    min: {},
   })
   const result = await startRun(job(RULE_CPU_SECONDS), [POISON, ...edits, ...race])
   const fault = faultOf(result)
@@ -177,13 +210,17 @@ async function switchOff({ name, edits, race = [], isStarving }: Rule): Promise<
   const isFull = fault?.includes(STAYED_FULL) === true
   const isCaught = fault !== undefined && !('crash' in result) && isFull === (isStarving === true)
   check(
-    `rule ${name} switched off`,
+    `with rule ${name} off, the run fails`,
     isCaught,
     `${reads}${fault ?? 'nobody'}`.split('\n')[0]!.slice(0, 240),
   )
   if ((race.length === 0 && isStarving !== true) || options.isShort) return
   const control = await startRun(job(CONTROL_CPU_SECONDS), [POISON, ...race])
-  check(`rule ${name} on, with the same waits`, faultOf(control) === undefined, faultOf(control))
+  check(
+    `with rule ${name} on and the same waits, the run does not fail`,
+    faultOf(control) === undefined,
+    faultOf(control),
+  )
 }
 
 function faultOf(end: RunEnd): string | undefined {

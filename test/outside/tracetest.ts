@@ -1,4 +1,7 @@
-/** Tracer vectors as a command: one case a line on stdin, one trace a line on stdout (the protocol of the outside runner's --cmd). */
+/**
+ * This command reads one tracer vector from each line of stdin, and writes one trace for each to
+ * stdout. The outside runner's --cmd has this protocol.
+ */
 import { createInterface } from 'node:readline'
 import { runTraceCase, type TraceCase } from '../fixtures/trace-case.ts'
 import { engineOption } from './engine-option.ts'

@@ -1,6 +1,7 @@
 /**
- * Makes `dist/`, what the package has beside package.json: JavaScript of the sources, what they read by path, and the declarations of what is
- * imported. Ends with 1 where a module is still named by its TypeScript file, which nobody could load there.
+ * Makes `dist/`, which the package has beside package.json: the JavaScript of the sources, the
+ * files that they read by path, and the declarations of the entry. Ends with 1 when a module still
+ * names a TypeScript file, which Node could not load there.
  * Usage: npm run build
  */
 import { execFileSync } from 'node:child_process'
@@ -22,7 +23,10 @@ import { leftovers, namedScripts, rewritten } from './specifiers.ts'
 const OUT = 'dist'
 const ENTRY = 'workers/package/create-node.d.ts'
 const BIN = 'workers/package/bin.js'
-/** Read by path. The page's modules go as they are: a node takes their types away when a browser asks for them. */
+/**
+ * The sources read these files by path. The page's modules stay TypeScript, because a node strips
+ * their types when a browser requests them.
+ */
 const ASSETS = [
   'engine/contracts/compiled.json',
   'engine/evm/fast/fast.wasm',
@@ -58,7 +62,7 @@ function tsc(folder: string, ...flags: readonly string[]): void {
   execFileSync('node_modules/.bin/tsc', argv, { stdio: 'inherit' })
 }
 
-/** Those alone that the entry's lead to. */
+/** Copies only the declarations that the entry imports, directly or through others. */
 function copyDeclarations(): void {
   const work = mkdtempSync(join(tmpdir(), 'flashnode-build-'))
   try {

@@ -1,4 +1,6 @@
-/** What the build makes of names that its compiler does not know, and how the command starts a node. */
+/**
+ * The build rewrites module names that its compiler leaves alone, and the command starts a node.
+ */
 import { describe, expect, test } from 'vitest'
 import { launch, NODE_FLAGS, VARIABLES } from '../../workers/package/launch.ts'
 import { argvOf } from '../../workers/package/options.ts'
@@ -6,13 +8,16 @@ import { isEnough } from '../../workers/process/node-version.ts'
 import { readStartScript } from '../kit/start-script.ts'
 import { leftovers, namedScripts, rewritten } from './specifiers.ts'
 
-describe('names of modules', () => {
+describe('the build', () => {
   test.each([
-    ["new URL('../keeper/keeper.ts', import.meta.url)", ['../keeper/keeper.js']],
+    [
+      "new URL('../persistence/persistence.ts', import.meta.url)",
+      ['../persistence/persistence.js'],
+    ],
     ["createRequire(import.meta.url)('./near.ts')", ['./near.js']],
     ['load(`./near.ts`)', ['./near.js']],
     ["extname(name) === '.ts'", []],
-  ])('%s', (text, names) => {
+  ])('rewrites the module names in %s', (text, names) => {
     const made = rewritten(text)
     expect(namedScripts(made)).toEqual(names)
     expect(leftovers(made)).toEqual([])
@@ -23,19 +28,19 @@ describe('names of modules', () => {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a module.
     ['load(`${name}.ts`)', ['${name}.ts']],
     ["import('flashnode/workers/main.ts')", ['flashnode/workers/main.ts']],
-  ])('%s is found', (text, names) => {
+  ])('reports a name that it cannot rewrite in %s', (text, names) => {
     expect(leftovers(rewritten(text))).toEqual(names)
   })
 })
 
-describe('the command', () => {
+describe('the command of the package', () => {
   test('starts a node as the scripts of package.json do', () => {
     const { execArgv, env } = readStartScript()
     expect(execArgv).toEqual(NODE_FLAGS)
     expect(env).toEqual({ ...VARIABLES, NODE_COMPILE_CACHE: 'node_modules/.cache/compile' })
   })
 
-  test('leaves alone what its environment says', () => {
+  test('does not change variables of its environment', () => {
     const { file, args, env } = launch(['dev', '--port', '0'], { MALLOC_ARENA_MAX: '1', A: 'b' })
     expect(file).toBe(process.execPath)
     expect(args.slice(-3)).toEqual(['dev', '--port', '0'])
@@ -49,7 +54,7 @@ describe('the command', () => {
     ['24.12.0', true],
     ['24.21.0', true],
     ['26.0.0', true],
-  ])('Node %s: %s', (version, isIt) => {
+  ])('accepts Node %s: %s', (version, isIt) => {
     expect(isEnough(version)).toBe(isIt)
   })
 })
@@ -70,6 +75,6 @@ test.each([
       ...['--datadir=d', '--slow-call-params'],
     ],
   ],
-] as const)('options %j are flags', (options, argv) => {
+] as const)('the options %j become flags of the command', (options, argv) => {
   expect(argvOf(options)).toEqual(argv)
 })

@@ -1,15 +1,21 @@
-/** Names of modules in what the compiler has emitted: it knows those of imports, and neither threads nor what is required. */
+/**
+ * Finds module names in the compiler's output. The compiler rewrites the names in imports, but not
+ * those of threads and of `require`.
+ */
 
 /** A relative name of a TypeScript file, as a literal. */
 const RELATIVE = /(['"`])(\.{1,2}\/[^'"`\n]*)\.ts\1/g
 
-/** With the file that the compiler makes in place of each. */
+/** Replaces each name by that of the compiled file. */
 export const rewritten = (text: string): string => text.replace(RELATIVE, '$1$2.js$1')
 
-/** Literals that name a TypeScript file still, wherever: one that is only an ending names none. */
+/**
+ * Lists literals that still name a TypeScript file. A literal that is only a file ending does not
+ * count.
+ */
 export const leftovers = (text: string): string[] =>
   [...text.matchAll(/(['"`])([^'"`\n]*[\w-}]\.ts)\1/g)].map((match) => match[2]!)
 
-/** Relative names of scripts, as literals. */
+/** Lists relative names of scripts in literals. */
 export const namedScripts = (text: string): string[] =>
   [...text.matchAll(/(['"`])(\.{1,2}\/[^'"`\n]*\.js)\1/g)].map((match) => match[2]!)

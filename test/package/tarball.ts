@@ -1,6 +1,7 @@
 /**
- * Makes `flashnode-VERSION.tgz` in the root, or elsewhere. It packs a folder of its own, whose package.json has no scripts and no
- * development dependencies: npm warns of `prepare` in a package that is installed, and both are for a checkout.
+ * Makes `flashnode-VERSION.tgz` in the root or in another folder. It packs a folder whose
+ * package.json has no scripts and no development dependencies. Both are for a checkout, and npm
+ * warns of `prepare` in an installed package.
  * Usage: npm run tarball [-- --to DIRECTORY]
  */
 import { execFileSync } from 'node:child_process'

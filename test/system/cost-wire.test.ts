@@ -1,4 +1,4 @@
-/** What `npm run cost` sends. */
+/** Checks the frames that `npm run cost` sends. */
 import { describe, expect, test } from 'vitest'
 import { mulberry32 } from '../kit/run-options.ts'
 import { diceOf } from '../outside/cost/random.ts'
@@ -6,10 +6,17 @@ import { textOf } from '../outside/cost/rope.ts'
 import { type Case, framed, headersOf, wireOf } from '../outside/cost/wire.ts'
 
 const plain: Case = {
-  ...{ over: 'websocket', path: '/', frame: 'text', body: 'hello', times: 1 },
-  ...{ pieces: [], headers: '', part: 1, writes: [] },
+  over: 'websocket',
+  path: '/',
+  frame: 'text',
+  body: 'hello',
+  times: 1,
+  pieces: [],
+  headers: '',
+  part: 1,
+  writes: [],
 }
-/** Opcode, whether it is the last of its message, and length of each frame. */
+/** Opcode of each frame, whether it is the last of its message, and its length. */
 function framesIn(wire: Buffer): (readonly [opcode: number, isLast: boolean, length: number])[] {
   const frames: (readonly [number, boolean, number])[] = []
   for (let at = 0; at < wire.length; ) {
@@ -20,7 +27,7 @@ function framesIn(wire: Buffer): (readonly [opcode: number, isLast: boolean, len
   return frames
 }
 
-describe('frames of a WebSocket', () => {
+describe('a case over a WebSocket', () => {
   const cases: [change: Partial<Case>, frames: ReturnType<typeof framesIn>][] = [
     [{}, [[1, true, 5]]],
     [{ frame: 'binary' }, [[2, true, 5]]],
@@ -41,12 +48,12 @@ describe('frames of a WebSocket', () => {
     ],
     [{ frame: 'close' }, [[8, true, 7]]],
   ]
-  test.each(cases)('%j', (change, frames) => {
+  test.each(cases)('is sent in the right frames with %j', (change, frames) => {
     expect(framesIn(wireOf({ ...plain, ...change }, 'localhost'))).toEqual(frames)
   })
 })
 
-test('every kind of frame is tried, and expectations that nobody knows', () => {
+test('random cases have every kind of frame, and unknown expect headers', () => {
   const dice = diceOf(mulberry32(1))
   const frames = new Set(Array.from({ length: 2_000 }, () => framed(dice, 'x').frame))
   expect([...frames].toSorted()).toEqual(['binary', 'close', 'ping', 'pong', 'text'])

@@ -1,4 +1,7 @@
-/** Random histories of the real state machine against plain maps; `npm run model` runs many more. */
+/**
+ * Compares random histories of the real state machine with plain maps. `npm run model` runs many
+ * more.
+ */
 import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
 import { Counts } from '../model/histories/counts.ts'
@@ -9,10 +12,10 @@ import { type History, history, type Setup, type Step } from '../model/histories
 const directory = new Directory()
 afterAll(() => directory.remove())
 
-/** Histories that once went wrong, as small as they became. */
+/** Histories that failed once, shrunk by fast-check. */
 const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: readonly Step[]])[] = [
   [
-    'a second branch on a block that the keeper has given another id',
+    'a second branch on a block with a new id from the persistence thread',
     { undoBlocks: 44, blocks: 3 },
     [
       ['settle', 0, 1],
@@ -22,7 +25,7 @@ const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: rea
     ],
   ],
   [
-    'reorg after reorg, down to where nothing can be unfolded any more',
+    'reorgs until no block can be unwound',
     { undoBlocks: 4, blocks: 24 },
     [
       ['settle', 0, 1],
@@ -37,7 +40,7 @@ const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: rea
     ],
   ],
   [
-    'a void view and the hash of a dropped block that is deleted',
+    'a void view, and the deleted hash of a dropped block',
     { foldDepth: 0, backlog: 2, undoBlocks: 4, blocks: 2 },
     [
       ['reorg', 2, 17218],
@@ -48,7 +51,7 @@ const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: rea
     ],
   ],
   [
-    'a void view and its own base, dropped and deleted',
+    'a void view, and its dropped and deleted base',
     { foldDepth: 0, backlog: 2, undoBlocks: 4, blocks: 44 },
     [
       ['adopt', 0, 10404],
@@ -61,7 +64,7 @@ const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: rea
     ],
   ],
   [
-    'the prefix of a block that came from the store, in a view that outlives its rows there',
+    'the prefix of a stored block, in a view that outlives its stored rows',
     { backlog: 2, undoBlocks: 4, blocks: 44 },
     [
       ['settle', 0, 0],
@@ -69,7 +72,7 @@ const found: readonly (readonly [what: string, setup: Partial<Setup>, steps: rea
       ['grow', 2, 49433],
       ['reorg', 1, 20989],
       ['lease', 0, 10434],
-      ['keeper', 27, 16557],
+      ['persistence', 27, 16557],
       ['grow', 13, 22406],
     ],
   ],
@@ -85,17 +88,25 @@ const setup: Setup = {
   blocks: 4,
 }
 
-test.each(found)('%s', async (_, special, steps) => {
-  const one: History = { setup: { ...setup, ...special }, steps }
-  await runHistory(one, { directory, counts: new Counts(), check: 'all' })
-})
+test.each(found)(
+  'a history that once failed has right responses: %s',
+  async (_, special, steps) => {
+    const one: History = { setup: { ...setup, ...special }, steps }
+    await runHistory(one, { directory, counts: new Counts(), check: 'all' })
+  },
+)
 
-test('every answer of every view is that of plain maps, whatever happens', async () => {
+test('every view of a random history has the responses of plain maps', async () => {
   const counts = new Counts()
   await fc.assert(
     fc.asyncProperty(history, (each) => runHistory(each, { directory, counts, check: 'some' })),
     { numRuns: 40 },
   )
-  const seen = ['states', 'folded', 'refused: no pages', 'reorg below the fold, 1 to 7'] as const
+  const seen = [
+    'states',
+    'persisted',
+    'refused: no pages',
+    'reorg below the persist pass, 1 to 7',
+  ] as const
   expect(seen.filter((what) => counts.get(what) === 0)).toEqual([])
 })

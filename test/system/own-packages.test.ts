@@ -1,4 +1,7 @@
-/** Packages of one test or benchmark are installed once, or it ends with one line. */
+/**
+ * Packages of one test or benchmark are installed once. A failed installation ends the command with
+ * one line.
+ */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +12,7 @@ import { requireFrom } from '../kit/own-packages.ts'
 
 const HELPER = new URL('../kit/own-packages.ts', import.meta.url).href
 
-/** @param packages what stands in the lock beside the folder itself */
+/** @param packages entries of the lock beside the folder itself */
 function folderWith(dependencies: Readonly<Record<string, string>>, packages: object): string {
   const folder = join(temporaryDirectory(), 'needs')
   mkdirSync(join(folder, 'near'), { recursive: true })
@@ -22,8 +25,8 @@ function folderWith(dependencies: Readonly<Record<string, string>>, packages: ob
   return folder
 }
 
-/** @param env beside that of this process */
-function ask(folder: string, env: Readonly<Record<string, string>> = {}) {
+/** @param env additional variables for the process */
+function request(folder: string, env: Readonly<Record<string, string>> = {}) {
   const source = `
     import { requireFrom } from '${HELPER}'
     console.log(typeof requireFrom(new URL('${pathToFileURL(folder).href}/')).resolve)`
@@ -36,16 +39,16 @@ function ask(folder: string, env: Readonly<Record<string, string>> = {}) {
 }
 const DONE = { status: 0, stdout: 'function\n', stderr: '' }
 
-test('what is there is not installed again, until the lock changes', () => {
+test('installed packages are not installed again until the lock changes', () => {
   const folder = folderWith(
     { near: 'file:near' },
     { near: { version: '1.0.0' }, 'node_modules/near': { resolved: 'near', link: true } },
   )
-  expect(ask(folder)).toEqual(DONE)
+  expect(request(folder)).toEqual(DONE)
   const withoutNpm = { PATH: '' }
-  expect(ask(folder, withoutNpm)).toEqual(DONE)
+  expect(request(folder, withoutNpm)).toEqual(DONE)
   writeFileSync(join(folder, 'package-lock.json'), '{}')
-  expect(ask(folder, withoutNpm)).toEqual({
+  expect(request(folder, withoutNpm)).toEqual({
     status: 1,
     stdout: '',
     stderr:
@@ -53,7 +56,7 @@ test('what is there is not installed again, until the lock changes', () => {
   })
 })
 
-test('without a registry it ends with one line, which a test throws', () => {
+test('a missing registry ends a command with one line, and throws in a test', () => {
   const folder = folderWith(
     { 'is-number': '7.0.0' },
     { 'node_modules/is-number': { version: '7.0.0' } },
@@ -62,7 +65,7 @@ test('without a registry it ends with one line, which a test throws', () => {
     npm_config_registry: 'http://127.0.0.1:9/',
     npm_config_cache: join(temporaryDirectory(), 'cache'),
   }
-  expect(ask(folder, offline)).toEqual({
+  expect(request(folder, offline)).toEqual({
     status: 1,
     stdout: '',
     stderr:

@@ -1,33 +1,36 @@
-/** Blocks as the driver builds them: flashblock by flashblock into the publisher's tables, then as the keeper wants them. */
+/**
+ * The driver first builds blocks flashblock by flashblock into the publisher's diff layers. It then
+ * builds them in the form that the persistence thread needs.
+ */
 import type { ExecutedTransaction } from '../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { encodeHeader } from '../../engine/primitives/header-codec.ts'
+import { encodeHeader } from '../../engine/primitives/header.ts'
 import { encodeStoredReceipt } from '../../engine/primitives/receipt-codec.ts'
 import { ZERO_32 } from '../../engine/primitives/words.ts'
 import { encodeDiff } from '../../engine/state/diff-codec.ts'
-import type { AppendBlock, MomentaryHeader } from '../../engine/storage/types.ts'
+import type { AppendBlock, PartialHeader } from '../../engine/storage/types.ts'
 import type { BlockHandle, Publisher } from '../../engine/views/types.ts'
 import { executedOf, headerAt, transactionsIn } from './content.ts'
-import { hashOf, noteFinal, noteStep, WHOLE } from './ledger.ts'
+import { FINAL_STEP, hashOf, recordFinal, recordStep } from './ledger.ts'
 import type { Truth } from './truth.ts'
 import { applyWrites, diffOf, EMPTY_WORLD, stateRootOf, type World } from './world.ts'
 
 export type Block = {
-  /** Another one for a block that was unfolded to. */
+  /** An unwind to the block gives it a new handle. */
   handle: BlockHandle
   readonly salt: number
   readonly number: number
   parent: Block | undefined
-  /** Executed for its source alone. */
-  readonly isWhole: boolean
-  /** Flashblocks that it shall have, and has. */
+  /** The block came in full from its source. */
+  readonly isFullBlock: boolean
+  /** Flashblocks that the block shall get; `steps` counts those that it has. */
   readonly target: number
   steps: number
-  /** After its newest flashblock. */
+  /** World after the newest flashblock. */
   world: World
   executed: readonly ExecutedTransaction[]
-  momentary: readonly MomentaryHeader[]
-  /** Final: RLP and hash. */
+  partialHeaders: readonly PartialHeader[]
+  /** RLP of the final header, and its hash. */
   header: Bytes
   final: Bytes | undefined
 }
@@ -37,17 +40,17 @@ export const genesisBlock = (handle: BlockHandle, hash: Bytes): Block => ({
   salt: 1,
   number: handle.number,
   parent: undefined,
-  isWhole: true,
+  isFullBlock: true,
   target: 0,
   steps: 0,
   world: EMPTY_WORLD,
   executed: [],
-  momentary: [],
+  partialHeaders: [],
   header: new Uint8Array(0),
   final: hash,
 })
 
-/** One flashblock more. 'full': nothing has changed. */
+/** Adds one flashblock. 'full': nothing has changed. */
 export function growBlock(publisher: Publisher, truth: Truth, block: Block): 'added' | 'full' {
   const { ledger } = truth
   const { salt, steps: step } = block
@@ -63,23 +66,30 @@ export function growBlock(publisher: Publisher, truth: Truth, block: Block): 'ad
   block.world = world
   block.executed = executed
   block.steps++
-  if (!block.isWhole) {
-    const momentary = { hash, header: encodeHeader(header), index: step }
-    block.momentary = [...block.momentary, { ...momentary, transactionCount: executed.length }]
+  if (!block.isFullBlock) {
+    const partialHeader = { hash, header: encodeHeader(header), index: step }
+    block.partialHeaders = [
+      ...block.partialHeaders,
+      { ...partialHeader, transactionCount: executed.length },
+    ]
   }
-  noteStep(ledger, salt, hash)
+  recordStep(ledger, salt, hash)
   return 'added'
 }
 
-/** Final header and hash. */
+/** Adds the final header and hash. */
 export function finishBlock(publisher: Publisher, truth: Truth, block: Block): 'added' | 'full' {
   const { salt, executed } = block
   const stateRoot = stateRootOf(block.world)
-  const { header, hash } = headerAt(truth.ledger, { salt, step: WHOLE }, { stateRoot, executed })
+  const { header, hash } = headerAt(
+    truth.ledger,
+    { salt, step: FINAL_STEP },
+    { stateRoot, executed },
+  )
   if (publisher.finish(block.handle, header, hash) === 'full') return 'full'
   block.header = encodeHeader(header)
   block.final = hash
-  noteFinal(truth.ledger, salt, hash)
+  recordFinal(truth.ledger, salt, hash)
   return 'added'
 }
 
@@ -90,7 +100,7 @@ export function appendOf({ ledger }: Truth, block: Block): AppendBlock {
     parentId: parent.handle.id,
     number: block.number,
     hash: block.final!,
-    parentHash: hashOf(ledger, parent.salt, WHOLE),
+    parentHash: hashOf(ledger, parent.salt, FINAL_STEP),
     header: block.header,
     transactions: block.executed.map(({ transaction: { raw, from, hash } }) => ({
       raw,
@@ -99,11 +109,11 @@ export function appendOf({ ledger }: Truth, block: Block): AppendBlock {
     })),
     receipts: block.executed.map(({ receipt }) => encodeStoredReceipt(receipt)),
     diff: encodeDiff(diffOf(parent.world, block.world, parent.world)),
-    momentary: block.momentary,
+    partialHeaders: block.partialHeaders,
   }
 }
 
-/** Whether `block` is `ancestor` or stands on it. */
+/** Returns whether `block` is `ancestor` or stands on it. */
 export function isOn(block: Block, ancestor: Block): boolean {
   let at: Block | undefined = block
   while (at !== undefined && at.number > ancestor.number) at = at.parent

@@ -1,35 +1,37 @@
-/** Transactions, receipts, logs and headers of the made-up blocks, by the same plain rules as their state. */
+/**
+ * Transactions, receipts, logs and headers of the invented blocks. They follow the same plain rules
+ * as the state.
+ */
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { ExecutedTransaction } from '../../engine/execution/transaction/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { Header } from '../../engine/primitives/header.ts'
-import { hashHeader } from '../../engine/primitives/header-codec.ts'
+import { type Header, hashHeader } from '../../engine/primitives/header.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT, keccak256 } from '../../engine/primitives/keccak.ts'
 import type { Log, Receipt } from '../../engine/primitives/receipt.ts'
 import { bloomOf } from '../../engine/primitives/receipt-codec.ts'
 import { makeDeposit } from '../../engine/primitives/transaction-codec.ts'
 import { concatBytes, ZERO_20, ZERO_32 } from '../../engine/primitives/words.ts'
-import { blockOf, GENESIS, hashOf, MAX_STEPS, type SharedLedger, WHOLE } from './ledger.ts'
+import { blockOf, FINAL_STEP, GENESIS, hashOf, MAX_STEPS, type SharedLedger } from './ledger.ts'
 import { ACCOUNTS, ADDRESSES, mix, type Point } from './truth.ts'
 
 /** Height of the first block. */
 export const GENESIS_NUMBER = 100
 
-/** 32 bytes that say who wrote them. */
+/** Makes 32 bytes that name their writer. */
 export const word = (...parts: readonly number[]): Bytes => {
   const words = new Int32Array(8)
   words.set(parts)
   return new Uint8Array(words.buffer)
 }
 
-/** How many transactions a flashblock brings. */
+/** Returns the number of transactions in a flashblock. */
 export const transactionsIn = ({ seed }: SharedLedger, salt: number, step: number): number =>
   salt === GENESIS ? 0 : mix(seed, salt, step, 3) % 4
 
-/** How many the block has at a point. */
+/** Returns the number of transactions in the block at a point. */
 export function transactionsAt(ledger: SharedLedger, { salt, step }: Point): number {
-  const last = step === WHOLE ? blockOf(ledger, salt).steps - 1 : step
+  const last = step === FINAL_STEP ? blockOf(ledger, salt).steps - 1 : step
   let count = 0
   for (let each = 0; each <= last; each++) count += transactionsIn(ledger, salt, each)
   return count
@@ -37,7 +39,7 @@ export function transactionsAt(ledger: SharedLedger, { salt, step }: Point): num
 
 const SMALL_BYTES = 100
 
-/** Transaction `index` of a flashblock and its receipt. */
+/** Makes transaction `index` of a flashblock and its receipt. */
 export function executedOf(
   ledger: SharedLedger,
   { salt, step }: Point,
@@ -71,7 +73,9 @@ export function executedOf(
   return { transaction, receipt }
 }
 
-/** Logs of transaction `index` of a flashblock: topics name the block, then the place. */
+/**
+ * Makes the logs of transaction `index` of a flashblock. The topics name the block, then the index.
+ */
 export function logsOf(ledger: SharedLedger, { salt, step }: Point, index: number): readonly Log[] {
   const bits = mix(ledger.seed, salt * MAX_STEPS + step, index, 5)
   return Array.from({ length: bits % 3 }, (_, at) => ({
@@ -82,8 +86,8 @@ export function logsOf(ledger: SharedLedger, { salt, step }: Point, index: numbe
 }
 export const blockTopic = (salt: number): Bytes => word(0x106, salt)
 
-/** Flashblock and index within it of a block's transaction. */
-export function placeOf(
+/** Returns the flashblock of a block's transaction, and its index in there. */
+export function locationOf(
   ledger: SharedLedger,
   salt: number,
   index: number,
@@ -97,11 +101,13 @@ export function placeOf(
   throw new Error(`block ${salt} has no transaction ${index}`)
 }
 
-/** Index in its block of the first transaction of a flashblock. */
+/** Returns the index in the block of a flashblock's first transaction. */
 export const firstIndex = (ledger: SharedLedger, { salt, step }: Point): number =>
   step === 0 ? 0 : transactionsAt(ledger, { salt, step: step - 1 })
 
-/** The header of a block at a point; `stateRoot` and all its transactions so far are the writer's. */
+/**
+ * Makes the header of a block at a point. The writer gives `stateRoot` and the transactions so far.
+ */
 export function headerAt(
   ledger: SharedLedger,
   point: Point,
@@ -110,7 +116,7 @@ export function headerAt(
   const { height, parent } = blockOf(ledger, point.salt)
   const { stateRoot, executed } = content
   const header: Header = {
-    parentHash: parent === 0 ? ZERO_32 : hashOf(ledger, parent, WHOLE),
+    parentHash: parent === 0 ? ZERO_32 : hashOf(ledger, parent, FINAL_STEP),
     ommersHash: EMPTY_OMMERS,
     coinbase: ZERO_20,
     stateRoot,
@@ -132,7 +138,7 @@ export function headerAt(
   return { header, hash: hashHeader(header) }
 }
 
-/** A chain that begins with an empty block. */
+/** A chain that starts with an empty block. */
 export function tortureChain(): ChainSpec {
   const header: Header = {
     parentHash: ZERO_32,
@@ -147,7 +153,7 @@ export function tortureChain(): ChainSpec {
     gasLimit: 50_000_000n,
     gasUsed: 0n,
     timestamp: BigInt(GENESIS_NUMBER),
-    extraData: word(GENESIS, WHOLE),
+    extraData: word(GENESIS, FINAL_STEP),
     mixHash: ZERO_32,
     nonce: new Uint8Array(8),
     baseFeePerGas: 7n,

@@ -1,4 +1,4 @@
-/** What the threads of a run count, in shared memory: a thread that is killed has counted up to its end. */
+/** Counters of all threads in shared memory, so that the counts of a killed thread survive. */
 
 export const COUNTERS = [
   'reads',
@@ -16,9 +16,9 @@ export const COUNTERS = [
   'flashblocksGone',
   'listings',
   'history',
-  'records',
+  'snapshots',
   'olderIndices',
-  'foldsBetween',
+  'persistsBetween',
   'cacheHits',
   'voids',
   'pruned',
@@ -27,8 +27,8 @@ export const COUNTERS = [
   'refused',
   'cancelled',
   'publishes',
-  'folds',
-  'unfolds',
+  'persists',
+  'unwinds',
   'appends',
   'flushes',
   'secondPayloads',
@@ -53,11 +53,11 @@ export const createCounters = (threads: number): SharedCounters =>
 export type Count = (name: CounterName, by?: number) => void
 
 export function openCounters(shared: SharedCounters, thread: number): Count {
-  const places = new Map(COUNTERS.map((name, at) => [name, thread * LINE + at]))
-  return (name, by = 1) => void Atomics.add(shared, places.get(name)!, by)
+  const counterIndexes = new Map(COUNTERS.map((name, at) => [name, thread * LINE + at]))
+  return (name, by = 1) => void Atomics.add(shared, counterIndexes.get(name)!, by)
 }
 
-/** Over all threads. */
+/** Sums each counter over all threads. */
 export function sumCounters(shared: SharedCounters): Counts {
   const sum = (at: number) => {
     let total = 0
@@ -70,5 +70,5 @@ export function sumCounters(shared: SharedCounters): Counts {
 export const beatsOf = (shared: SharedCounters, thread: number): number =>
   Atomics.load(shared, thread * LINE + COUNTERS.indexOf('beats'))
 
-/** How a run says that its writer found no memory. */
+/** Part of the fault of a run whose writer found no memory. */
 export const STAYED_FULL = 'the arena stayed full'

@@ -1,8 +1,11 @@
-/** The writer of the torture: decides by chance what is built, dropped, replaced and handed to the keeper, and publishes it. */
-import type { KeeperAnswer, KeeperRequest } from '../../engine/storage/types.ts'
+/**
+ * The writer of the torture test. It decides by chance what to build, drop, replace and submit to
+ * the persistence thread, and publishes the result.
+ */
+import type { PersistenceRequest, PersistenceResponse } from '../../engine/storage/types.ts'
 import { type Arena, OLDEST, openArena } from '../../engine/views/arena.ts'
+import { readSnapshot } from '../../engine/views/chain-snapshot.ts'
 import { openPublisher } from '../../engine/views/publisher.ts'
-import { readRecord } from '../../engine/views/record.ts'
 import type { BlockHandle, Publisher, SharedViews } from '../../engine/views/types.ts'
 import { mulberry32 } from '../kit/run-options.ts'
 import { appendOf, type Block, finishBlock, genesisBlock, growBlock, isOn } from './blocks.ts'
@@ -11,25 +14,25 @@ import type { Count } from './counters.ts'
 import { STAYED_FULL } from './counters.ts'
 import { cpuSeconds } from './cpu-time.ts'
 import {
-  beginBlock,
-  noteFinal,
-  noteRecord,
+  addSnapshot,
+  FINAL_STEP,
   payloadIdOf,
+  recordFinal,
   type SharedLedger,
-  WHOLE,
+  startBlock,
 } from './ledger.ts'
 import { openTruth, type Truth } from './truth.ts'
 
-/** How often each thing is done, of 1000 steps. */
+/** Frequency of each action per 1000 steps. */
 export type Habits = {
   readonly secondPayload: number
   readonly flush: number
   readonly shallowReorg: number
   readonly deepReorg: number
-  /** Complete and pending go back to canonical, whatever is on its way. */
+  /** Complete and pending go back to canonical, even during an append. */
   readonly dropAll: number
-  /** Nothing is built until everything is folded. */
-  readonly rest: number
+  /** The driver builds nothing until everything is persisted. */
+  readonly idle: number
 }
 
 export type DriverOptions = {
@@ -37,23 +40,26 @@ export type DriverOptions = {
   readonly ledger: SharedLedger
   readonly habits: Habits
   readonly foldDepth: number
-  /** Processor time for which the arena may stay full: readers that get none cannot let go. */
+  /**
+   * Processor time for which the arena may stay full, because readers without processor time cannot
+   * release their snapshots.
+   */
   readonly graceSeconds: number
   readonly seed: number
   readonly count: Count
-  readonly send: (request: KeeperRequest) => void
-  /** Readers of this record and older ones are asked to let go. */
-  readonly cancel: (record: number) => void
+  readonly send: (request: PersistenceRequest) => void
+  /** Asks readers of this snapshot and of older ones to release them. */
+  readonly cancel: (snapshot: number) => void
 }
 
-const MAX_AHEAD = 4
+const MAX_LEAD = 4
 const MAX_BACKLOG = 4
 const MAX_IN_FLIGHT = 3
 const MAX_BRANCH = 3
 const DEEPEST = 4
-const KEPT_FOLDED = 12
+const RETAINED_PERSISTED = 12
 /** Steps without building after the arena was full. */
-const PATIENCE = 3
+const MAX_IDLE_STEPS = 3
 
 export class Driver {
   readonly publisher: Publisher
@@ -64,21 +70,21 @@ export class Driver {
   canonical: Block
   complete: Block
   pending: Block
-  /** The newest block that the keeper was given: what comes next stands on it. */
+  /** The newest submitted block; the next one must stand on it. */
   #tip: Block
-  /** Given to the keeper and not answered. */
+  /** Submitted blocks without a response. */
   readonly #inFlight: Block[] = []
-  /** Newest last; the base is the last. */
-  #folded: Block[]
-  /** Between the answers 'unfolded' and 'appended' nothing of the old branch may be shown. */
+  /** Persisted blocks, newest last; the last one is the base. */
+  #persisted: Block[]
+  /** Nothing of the old branch may be visible between the responses 'unfolded' and 'appended'. */
   #isBetween = false
-  #isResting = false
-  #patience = 0
-  /** Processor time at which nothing could be added any more; pending has made place already. */
+  #isIdle = false
+  #idleSteps = 0
+  /** Processor time of the first refusal since the last success. */
   #fullSince: number | undefined
   #isShort = false
   #oldest = GENESIS_NUMBER
-  /** By first page of a table: the block that had it last. */
+  /** First page of a diff layer, with the block that used it last. */
   readonly #owners = new Map<number, number>()
 
   constructor(options: DriverOptions) {
@@ -90,26 +96,26 @@ export class Driver {
     const chain = tortureChain()
     const base = { number: Number(chain.genesisNumber), hash: chain.genesisHash }
     this.publisher = openPublisher(views, base)
-    beginBlock(ledger, { height: base.number, parent: 0, isWhole: true })
-    noteFinal(ledger, 1, base.hash)
+    startBlock(ledger, { height: base.number, parent: 0, isFullBlock: true })
+    recordFinal(ledger, 1, base.hash)
     const genesis = genesisBlock(this.publisher.base, base.hash)
     this.canonical = genesis
     this.complete = genesis
     this.pending = genesis
     this.#tip = genesis
-    this.#folded = [genesis]
+    this.#persisted = [genesis]
     this.#publish()
   }
 
-  /** One thing is done. */
+  /** Takes one random action. */
   step(): void {
     this.#options.count('beats')
     if (this.#isBetween) return
-    if (this.#patience > 0) {
-      this.#patience--
+    if (this.#idleSteps > 0) {
+      this.#idleSteps--
       return
     }
-    if (this.#isResting) this.#rest()
+    if (this.#isIdle) this.#idle()
     else this.#choose()
   }
 
@@ -120,34 +126,37 @@ export class Driver {
       dice -= often
       return dice < 0
     }
-    if (happens(habits.rest)) this.#isResting = true
+    if (happens(habits.idle)) this.#isIdle = true
     else if (happens(habits.shallowReorg)) this.#reorgShallow()
     else if (happens(habits.deepReorg)) this.#reorgDeep()
     else if (happens(habits.flush)) this.#flush()
     else if (happens(habits.dropAll)) this.#dropAll()
-    else if (happens(habits.secondPayload)) this.#begin()
+    else if (happens(habits.secondPayload)) this.#start()
     else this.#goOn()
   }
 
-  answer(answer: KeeperAnswer): void {
-    switch (answer.type) {
+  respond(response: PersistenceResponse): void {
+    switch (response.type) {
       case 'appended':
-        this.#onAppended(answer.id)
+        this.#onAppended(response.id)
         break
       case 'folded':
-        this.#onFolded(answer.id)
+        this.#onPersisted(response.id)
         break
       case 'unfolded':
-        this.#onUnfolded(answer)
+        this.#onUnwound(response)
         break
       case 'failed':
-        throw new Error(`the keeper failed: ${answer.message}`)
+        throw new Error(`the persistence thread failed: ${response.message}`)
       default:
-        throw new Error(`an answer that nobody asked for: ${answer.type}`)
+        throw new Error(`an answer that nobody asked for: ${response.type}`)
     }
   }
 
-  /** With every row clear, all pages but those of a few tables come back; undefined when none is lost. */
+  /**
+   * With every row clear, all pages except those of a few diff layers must come back. Returns
+   * undefined when none is lost.
+   */
   drain(): string | undefined {
     const wanted = this.publisher.stats().pages * 2
     for (let taken = 0; taken < wanted; taken++) {
@@ -167,20 +176,20 @@ export class Driver {
 
   #goOn(): void {
     const { pending } = this
-    const isAhead = this.complete.number - this.canonical.number >= MAX_AHEAD
-    if (this.#canHandOver() && (isAhead || this.#random() < 0.6)) this.#handOverNext()
+    const isTooFar = this.complete.number - this.canonical.number >= MAX_LEAD
+    if (this.#canSubmit() && (isTooFar || this.#random() < 0.6)) this.#submitNext()
     else if (pending.final === undefined) this.#carryOn(pending)
-    else if (!isAhead) this.#begin()
+    else if (!isTooFar) this.#start()
   }
 
-  #rest(): void {
+  #idle(): void {
     if (this.pending !== this.complete) this.#flush()
-    else if (this.complete !== this.#tip && this.#canHandOver()) this.#handOverNext()
+    else if (this.complete !== this.#tip && this.#canSubmit()) this.#submitNext()
     else if (this.isIdle && this.#tip.number - this.#base.number <= this.#options.foldDepth)
-      this.#isResting = this.#random() > 0.1
+      this.#isIdle = this.#random() > 0.1
   }
 
-  #begin(): void {
+  #start(): void {
     const { count } = this.#options
     const block = this.#new(this.complete, false)
     if (this.#has(growBlock, block)) {
@@ -190,7 +199,7 @@ export class Driver {
     }
   }
 
-  /** The next flashblock, or the end. */
+  /** Adds the next flashblock or the end. */
   #carryOn(block: Block): void {
     const isAll = block.steps >= block.target
     const part = isAll ? finishBlock : growBlock
@@ -213,10 +222,10 @@ export class Driver {
     this.#publish()
   }
 
-  /** Adds a part to a block; false: there is no room. */
+  /** Adds a part to a block; returns false when the arena is full. */
   #has(part: typeof growBlock, block: Block): boolean {
     if (part(this.publisher, this.#truth, block) === 'full') {
-      // A block of which nothing was shown is kept until it is given up.
+      // A block without a visible part stays in the arena until it is dropped.
       if (block !== this.pending) this.publisher.drop(block.handle)
       this.#full()
       return false
@@ -226,7 +235,7 @@ export class Driver {
     return true
   }
 
-  /** Pending makes place, the oldest reader is to let go. */
+  /** Drops pending and asks the readers of the oldest snapshot to release it. */
   #full(): void {
     this.#options.count('full')
     const { graceSeconds } = this.#options
@@ -235,38 +244,41 @@ export class Driver {
     if (now - this.#fullSince > graceSeconds)
       throw new Error(`${STAYED_FULL} for ${graceSeconds} s of processor time`)
     this.#options.cancel(this.publisher.stats().oldestLease)
-    this.#patience = PATIENCE
-    // What is complete makes place as well, when pending was not enough.
+    this.#idleSteps = MAX_IDLE_STEPS
+    // Complete blocks are dropped as well, when dropping pending did not suffice.
     if (this.#isShort) this.#dropAll()
     else this.#flush()
     this.#isShort = true
   }
 
-  #canHandOver(): boolean {
+  #canSubmit(): boolean {
     if (this.#inFlight.length >= MAX_IN_FLIGHT) return false
     if (this.#tip.number - this.#base.number >= this.#options.foldDepth + MAX_BACKLOG) return false
     return this.#nextComplete() !== undefined
   }
 
-  /** The block on the tip in the chain of the complete head. */
+  /** Returns the block above the tip in the chain of the complete head. */
   #nextComplete(): Block | undefined {
     let block: Block | undefined = this.complete
     while (block !== undefined && block.number > this.#tip.number + 1) block = block.parent
     return block !== undefined && block.parent === this.#tip ? block : undefined
   }
 
-  #handOverNext(): void {
-    this.#handOver(this.#nextComplete()!)
+  #submitNext(): void {
+    this.#submitForPersistence(this.#nextComplete()!)
   }
 
-  #handOver(block: Block): void {
-    this.publisher.handOver(block.handle)
+  #submitForPersistence(block: Block): void {
+    this.publisher.submitForPersistence(block.handle)
     this.#inFlight.push(block)
     this.#tip = block
     this.#options.send({ type: 'append', block: appendOf(this.#truth, block) })
   }
 
-  /** A canonical block beside one that is complete, or canonical and not folded. */
+  /**
+   * Adds a canonical block that competes with a complete block, or with a canonical block that is
+   * not persisted.
+   */
   #reorgShallow(): void {
     if (this.#inFlight.length >= MAX_IN_FLIGHT) return
     let parent = this.#tip
@@ -275,10 +287,10 @@ export class Driver {
     if (this.#replace(parent, 1)) this.#options.count('shallowReorgs')
   }
 
-  /** A branch from below the base, known before the old one is undone. */
+  /** Adds a branch from below the base. Its blocks exist before the old branch is undone. */
   #reorgDeep(): void {
-    if (this.#inFlight.length > 0 || this.#folded.length < DEEPEST + 2) return
-    const parent = this.#folded.at(-2 - Math.floor(this.#random() * DEEPEST))!
+    if (this.#inFlight.length > 0 || this.#persisted.length < DEEPEST + 2) return
+    const parent = this.#persisted.at(-2 - Math.floor(this.#random() * DEEPEST))!
     if (this.#random() < 0.3) {
       parent.handle = this.publisher.stored({ number: parent.number, hash: parent.final! })
     }
@@ -293,17 +305,17 @@ export class Driver {
       if (!this.#has(growBlock, block) || !this.#has(finishBlock, block)) break
       blocks.push(block)
     }
-    for (const block of blocks) this.#handOver(block)
+    for (const block of blocks) this.#submitForPersistence(block)
     return blocks.length > 0
   }
 
   #onAppended(id: number): void {
     const block = this.#inFlight.shift()
     if (block?.handle.id !== id)
-      throw new Error(`the keeper appended ${id}, not ${block?.handle.id}`)
+      throw new Error(`the persistence thread appended ${id}, not ${block?.handle.id}`)
     this.#options.count('appends')
     this.#isBetween = false
-    this.publisher.answered(block.handle)
+    this.publisher.onResponse(block.handle)
     this.canonical = block
     block.executed = []
     if (!isOn(this.complete, block)) this.complete = block
@@ -311,14 +323,15 @@ export class Driver {
     this.#publish()
   }
 
-  #onFolded(id: number): void {
+  #onPersisted(id: number): void {
     let block: Block | undefined = this.canonical
     while (block !== undefined && block.handle.id !== id) block = block.parent
-    if (block === undefined) throw new Error(`the keeper folded ${id}, which is not canonical`)
-    this.#options.count('folds')
-    this.publisher.folded(block.handle)
-    this.#folded.push(block)
-    if (this.#folded.length > KEPT_FOLDED) this.#folded.shift()!.parent = undefined
+    if (block === undefined)
+      throw new Error(`the persistence thread persisted ${id}, which is not canonical`)
+    this.#options.count('persists')
+    this.publisher.persisted(block.handle)
+    this.#persisted.push(block)
+    if (this.#persisted.length > RETAINED_PERSISTED) this.#persisted.shift()!.parent = undefined
     this.#countPruned()
     this.#publish()
   }
@@ -329,38 +342,38 @@ export class Driver {
     this.#oldest = oldest
   }
 
-  #onUnfolded(answer: KeeperAnswer & { readonly type: 'unfolded' }): void {
-    this.#options.count('unfolds')
-    const handle: BlockHandle = this.publisher.unfolded({
-      number: answer.toNumber,
-      hash: answer.toHash,
-      id: answer.toId,
-      unfolds: answer.unfolds,
+  #onUnwound(response: PersistenceResponse & { readonly type: 'unfolded' }): void {
+    this.#options.count('unwinds')
+    const handle: BlockHandle = this.publisher.unwound({
+      number: response.toNumber,
+      hash: response.toHash,
+      id: response.toId,
+      unwinds: response.unwinds,
     })
-    this.#folded = this.#folded.filter(({ number }) => number <= answer.toNumber)
-    this.#folded.at(-1)!.handle = handle
+    this.#persisted = this.#persisted.filter(({ number }) => number <= response.toNumber)
+    this.#persisted.at(-1)!.handle = handle
     this.#isBetween = true
   }
 
   get #base(): Block {
-    return this.#folded.at(-1)!
+    return this.#persisted.at(-1)!
   }
 
-  #new(parent: Block, isWhole: boolean): Block {
+  #new(parent: Block, isFullBlock: boolean): Block {
     const height = parent.number + 1
-    const salt = beginBlock(this.#options.ledger, { height, parent: parent.salt, isWhole })
-    const handle = this.publisher.begin(parent.handle, isWhole ? undefined : payloadIdOf(salt))
+    const salt = startBlock(this.#options.ledger, { height, parent: parent.salt, isFullBlock })
+    const handle = this.publisher.start(parent.handle, isFullBlock ? undefined : payloadIdOf(salt))
     return {
       handle,
       salt,
       number: height,
       parent,
-      isWhole,
+      isFullBlock,
       target: 1 + Math.floor(this.#random() * 5),
       steps: 0,
       world: parent.world,
       executed: [],
-      momentary: [],
+      partialHeaders: [],
       header: new Uint8Array(0),
       final: undefined,
     }
@@ -370,10 +383,10 @@ export class Driver {
     const { count, ledger } = this.#options
     const { canonical, complete, pending } = this
     const safe = Math.max(GENESIS_NUMBER, canonical.number - 2)
-    const number = this.publisher.stats().records + 1
-    const pendingStep = pending.final === undefined ? pending.steps - 1 : WHOLE
+    const number = this.publisher.stats().snapshots + 1
+    const pendingStep = pending.final === undefined ? pending.steps - 1 : FINAL_STEP
     const salts = { canonical: canonical.salt, complete: complete.salt, pending: pending.salt }
-    noteRecord(ledger, number, { ...salts, pendingStep, safe })
+    addSnapshot(ledger, number, { ...salts, pendingStep, safe })
     const published = this.publisher.publish({
       canonical: canonical.handle,
       complete: complete.handle,
@@ -381,11 +394,11 @@ export class Driver {
       safe,
       finalized: safe,
     })
-    if (published !== number) throw new Error(`record ${published} was to be ${number}`)
+    if (published !== number) throw new Error(`snapshot ${published} was to be ${number}`)
     count('publishes')
-    const { table, id } = readRecord(this.#arena, number).pending
-    const before = this.#owners.get(table)
-    if (table !== 0 && before !== undefined && before !== id) count('recycledPages')
-    this.#owners.set(table, id)
+    const { diffLayer, id } = readSnapshot(this.#arena, number).pending
+    const before = this.#owners.get(diffLayer)
+    if (diffLayer !== 0 && before !== undefined && before !== id) count('recycledPages')
+    this.#owners.set(diffLayer, id)
   }
 }

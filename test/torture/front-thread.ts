@@ -1,4 +1,7 @@
-/** A second front, as a thread: it reads and lends as the one of the main thread does, with a row and readers of its own. */
+/**
+ * A second front in a thread of its own. It reads and lends as the front of the main thread does,
+ * with its own row and readers.
+ */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
@@ -23,37 +26,43 @@ export type FrontData = {
   readonly habits: FrontHabits
   readonly seed: number
 }
-/** A reader of this front has been started. */
+/** A reader of this front has started. */
 export type ToFront = { readonly index: number; readonly offer: Offer }
 export type FromFront =
   | { readonly type: 'stopped' }
   | { readonly type: 'fault'; readonly message: string }
 
-// Not while this module is being evaluated, as the readers.
+// The front starts after the module is evaluated, as the readers do.
 if (parentPort !== null)
   setImmediate((main: MessagePort) => void run(main, workerData as FrontData), parentPort)
 
 async function run(main: MessagePort, data: FrontData): Promise<void> {
   const { views, ledger, control, seed, habits } = data
-  const tell = (message: FromFront) => main.postMessage(message)
+  const notify = (message: FromFront) => main.postMessage(message)
   const offers = new Map<number, Offer>()
   main.on('message', ({ index, offer }: ToFront) => offers.set(index, offer))
   const store = openStore(attachDatabase(data.database))
   const front = new Front({
     chain: openChainReader({
-      ...{ views, store, chain: tortureChain() },
-      ...{ thread: data.row, front: data.row },
+      views,
+      store,
+      chain: tortureChain(),
+      thread: data.row,
+      front: data.row,
     }),
-    ...{ habits, views, ledger, control },
-    lend(record, index) {
+    habits,
+    views,
+    ledger,
+    control,
+    lend(snapshot, index) {
       const offer = offers.get(index)
-      return offer && lendTo(offer, record)
+      return offer && lendTo(offer, snapshot)
     },
     random: mulberry32(seed),
     count: openCounters(data.counters, data.line),
-    onFault: (message) => tell({ type: 'fault', message: `the second front: ${message}` }),
+    onFault: (message) => notify({ type: 'fault', message: `the second front: ${message}` }),
   })
   while (Atomics.load(control, 1) === 0) await front.turn()
   front.releaseAll()
-  tell({ type: 'stopped' })
+  notify({ type: 'stopped' })
 }

@@ -1,4 +1,4 @@
-/** A front: reads by itself in short turns, and lends the records of its batches to the readers. */
+/** A front reads by itself in short turns, and lends the snapshots of its batches to readers. */
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { openArena } from '../../engine/views/arena.ts'
@@ -11,11 +11,11 @@ import { openTruth } from './truth.ts'
 
 export type FrontHabits = {
   readonly sessions: SessionHabits
-  /** Batches lent to readers at a time. */
+  /** Batches lent to readers at the same time. */
   readonly loans: number
-  /** Share of them that are held until they are taken over. */
-  readonly heldLoans: number
-  /** The numbers of its readers. */
+  /** Share of the batches that the front holds until a reader takes them over. */
+  readonly pinnedLoans: number
+  /** Indexes of its readers. */
   readonly readers: readonly number[]
 }
 type Options = {
@@ -33,11 +33,11 @@ type Options = {
 type Loan = {
   readonly state: () => 'waiting' | 'taken' | 'gone'
   end(): void
-  readonly record: number
-  readonly isHeld: boolean
+  readonly snapshot: number
+  readonly isPinned: boolean
 }
 
-/** Turns between two batches that are lent, on average. */
+/** Average number of turns between two lent batches. */
 const LEND_EVERY = 2
 
 export class Front {
@@ -68,24 +68,27 @@ export class Front {
     this.#sessions.releaseAll()
   }
 
-  /** A batch: leased here, read there as well. Mostly it is held until the other has it; otherwise that may come too late. */
+  /**
+   * Leases a batch here and offers it to a reader. Mostly the front holds it until the reader has
+   * it; otherwise the offer may come too late.
+   */
   #lend(): void {
     const { lend, random, habits } = this.#options
-    const { readers, loans, heldLoans } = habits
+    const { readers, loans, pinnedLoans } = habits
     if (this.#loans.length >= loans) return
     const session = this.#sessions.lease('flashblocks')
-    const { record } = session.reading.leased
-    const state = lend(record, readers[Math.floor(random() * readers.length)]!)
+    const { snapshot } = session.reading.leased
+    const state = lend(snapshot, readers[Math.floor(random() * readers.length)]!)
     if (state === undefined) return
-    const isHeld = random() < heldLoans
-    if (isHeld) session.isLent = true
+    const isPinned = random() < pinnedLoans
+    if (isPinned) session.isLent = true
     else this.#sessions.release(session)
     const isShort = random() < 0.5
     const end = () => {
       session.isLent = false
       session.isOver ||= isShort
     }
-    this.#loans.push({ state, record, isHeld, end })
+    this.#loans.push({ state, snapshot, isPinned, end })
   }
 
   #settle(): void {
@@ -95,8 +98,8 @@ export class Front {
       loan.end()
       this.#loans = this.#loans.filter((each) => each !== loan)
       if (state !== 'gone') continue
-      if (loan.isHeld)
-        this.#options.onFault(`record ${loan.record} was refused while the front held it`)
+      if (loan.isPinned)
+        this.#options.onFault(`snapshot ${loan.snapshot} was refused while the front held it`)
       else this.#options.count('refused')
     }
   }

@@ -1,17 +1,17 @@
-/** What a run can be like. */
+/** Options of a run. */
 import type { Habits } from './driver.ts'
 import type { SessionHabits } from './sessions.ts'
 
 export const READERS = 3
-/** By front: the numbers of those that it lends to. */
+/** Indexes of the readers to which each front lends. */
 export const READERS_OF: readonly (readonly number[])[] = [[0, 1], [2]]
 
 export type TortureOptions = {
   readonly seed: number
-  /** Of the arena's pages. */
+  /** Bytes of the arena's pages. */
   readonly bytes: number
   readonly pageBytes: number
-  /** Of a large transaction; one of `largeIn` is large. */
+  /** Bytes of a large transaction; one in `largeIn` is large. */
   readonly payloadBytes: number
   readonly largeIn: number
   readonly stepsPerSecond: number
@@ -24,9 +24,12 @@ export type TortureOptions = {
   readonly driver: Habits
   readonly readers: SessionHabits
   readonly front: SessionHabits
-  /** Batches lent to readers at a time. */
+  /** Batches lent to readers at the same time. */
   readonly loans: number
-  /** Share of them that the front holds until they are taken over; others may come too late. */
-  readonly heldLoans: number
+  /**
+   * Share of the batches that the front holds until a reader has adopted them; others may come too
+   * late.
+   */
+  readonly pinnedLoans: number
   readonly killEveryMs: number
 }

@@ -1,22 +1,33 @@
-/** Questions about blocks, transactions, receipts, logs and hashes, also of blocks that the view must not know. */
+/**
+ * Questions about blocks, transactions, receipts, logs and hashes, even of blocks that the view
+ * must not contain.
+ */
 
-import type { Block, FlashblockPlace, FoundLog } from '../../engine/chain/types.ts'
-import { hashHeader } from '../../engine/primitives/header-codec.ts'
+import type { Block, FlashblockId, FoundLog } from '../../engine/chain/types.ts'
+import { hashHeader } from '../../engine/primitives/header.ts'
 import type { Log } from '../../engine/primitives/receipt.ts'
-import { PlaceError } from '../../engine/state/reader.ts'
+import { FlashblockUnavailableError } from '../../engine/state/reader.ts'
 import { foundLogs } from '../fixtures/found-logs.ts'
 import {
   blockTopic,
   executedOf,
   firstIndex,
   GENESIS_NUMBER,
+  locationOf,
   logsOf,
-  placeOf,
   transactionsAt,
   transactionsIn,
   word,
 } from './content.ts'
-import { ancestorOf, blockOf, GENESIS, hashOf, newestSalt, payloadIdOf, WHOLE } from './ledger.ts'
+import {
+  ancestorOf,
+  blockOf,
+  FINAL_STEP,
+  GENESIS,
+  hashOf,
+  newestSalt,
+  payloadIdOf,
+} from './ledger.ts'
 import {
   blockAt,
   hex,
@@ -29,27 +40,30 @@ import {
 } from './reading.ts'
 import type { Point } from './truth.ts'
 
-const NEAR = 6
-const FAR = 40
-/** Salts back from the newest of blocks that are asked for: shown ones, dropped ones, later ones. */
+const RECENT = 6
+const OLD = 40
+/**
+ * Questions go back this many salts from the newest: to visible blocks, dropped ones and later
+ * ones.
+ */
 const SALTS = 40
-/** And back to those that are not folded. */
+/** These few salts reach back to blocks that are not persisted. */
 const FEW_SALTS = 6
 
-export function askChain(reading: Reading): void {
+export function requestChain(reading: Reading): void {
   const dice = reading.reader.random()
-  if (dice < 0.3) askBlock(reading)
-  else if (dice < 0.65) askTransaction(reading)
-  else if (dice < 0.85) askHash(reading)
-  else if (dice < 0.93) askFlashblock(reading)
-  else if (dice < 0.97) askLogs(reading)
-  else askTags(reading)
+  if (dice < 0.3) requestBlock(reading)
+  else if (dice < 0.65) requestTransaction(reading)
+  else if (dice < 0.85) requestHash(reading)
+  else if (dice < 0.93) requestFlashblock(reading)
+  else if (dice < 0.97) requestLogs(reading)
+  else requestTags(reading)
 }
 
-/** A block by its number: all that is in it. */
-function askBlock(reading: Reading): void {
+/** Requests a block by its number and checks all of its content. */
+function requestBlock(reading: Reading): void {
   const { random, count, truth } = reading.reader
-  const back = Math.floor(random() * (random() < 0.7 ? NEAR : FAR))
+  const back = Math.floor(random() * (random() < 0.7 ? RECENT : OLD))
   const height = Math.max(GENESIS_NUMBER, reading.topHeight - back)
   const point = pointAt(reading, height)
   const block = blockAt(reading, { number: BigInt(height) }, point)
@@ -67,9 +81,9 @@ function checkBlock(reading: Reading, block: Block, point: Point): void {
   same(hashHeader(header), hashOf(ledger, point.salt, point.step), () => `header of ${name()}`)
   same(header.extraData, word(point.salt, point.step), () => `extra data of ${name()}`)
   if (parent !== 0)
-    same(header.parentHash, hashOf(ledger, parent, WHOLE), () => `parent of ${name()}`)
+    same(header.parentHash, hashOf(ledger, parent, FINAL_STEP), () => `parent of ${name()}`)
   const total = transactionsAt(ledger, point)
-  const step = point.step === WHOLE ? undefined : point.step
+  const step = point.step === FINAL_STEP ? undefined : point.step
   if (block.transactionCount !== total || block.flashblockIndex !== step)
     throw new MixedView(
       `${name()} has ${block.transactionCount} transactions at index ${block.flashblockIndex}, not ${total}`,
@@ -82,13 +96,13 @@ function checkTransaction(
   { point, index }: { readonly point: Point; readonly index: number },
 ): void {
   const { truth, count } = reading.reader
-  const place = placeOf(truth.ledger, point.salt, index)
-  const from = { salt: point.salt, step: place.step }
-  const wanted = executedOf(truth.ledger, from, place.index)
+  const location = locationOf(truth.ledger, point.salt, index)
+  const from = { salt: point.salt, step: location.step }
+  const wanted = executedOf(truth.ledger, from, location.index)
   const name = (what: string) => () =>
     `${what} ${index} of block ${block.number} (${from.salt}.${from.step}) in ${nameOf(reading)}`
   same(block.transactionHash(index), wanted.transaction.hash, name('hash of transaction'))
-  // The hash of what is decoded is that of its bytes.
+  // A decoded transaction must have the hash of its bytes.
   same(block.transaction(index)?.hash, wanted.transaction.hash, name('transaction'))
   const receipt = block.receipt(index)
   if (receipt?.cumulativeGasUsed !== wanted.receipt.cumulativeGasUsed)
@@ -107,23 +121,23 @@ function checkLogs(found: readonly Log[], wanted: readonly Log[], name: () => st
   }
 }
 
-/** A block that was begun not long ago, whatever became of it. */
+/** Chooses a block that started recently, even a dropped one. */
 function chooseSalt({ reader }: Reading, back = SALTS): number {
   const newest = newestSalt(reader.truth.ledger)
   return Math.max(GENESIS + 1, newest - Math.floor(reader.random() * back))
 }
 
-/** Whether the view has the block at least up to a step, WHOLE: to its end. */
-function holds({ reader, top, topHeight }: Reading, { salt, step }: Point): boolean {
+/** Returns whether the view has the block at least up to a step; FINAL_STEP: to its end. */
+function isOnChain({ reader, top, topHeight }: Reading, { salt, step }: Point): boolean {
   const { ledger } = reader.truth
   const { height } = blockOf(ledger, salt)
   if (height > topHeight || ancestorOf(ledger, top.salt, height) !== salt) return false
-  if (height < topHeight || top.step === WHOLE) return true
-  return step !== WHOLE && step <= top.step
+  if (height < topHeight || top.step === FINAL_STEP) return true
+  return step !== FINAL_STEP && step <= top.step
 }
 
-/** A transaction by its hash: found in its place, or not at all. */
-function askTransaction(reading: Reading): void {
+/** Requests a transaction by its hash. The view must have it at its index, or not at all. */
+function requestTransaction(reading: Reading): void {
   const { random, count, truth } = reading.reader
   const { ledger } = truth
   const salt = chooseSalt(reading)
@@ -137,7 +151,7 @@ function askTransaction(reading: Reading): void {
   const found = reading.view.findTransaction(hash)
   const name = () => `transaction ${index} of ${height} (${salt}.${step}) in ${nameOf(reading)}`
   count('transactions')
-  if (!holds(reading, { salt, step })) {
+  if (!isOnChain(reading, { salt, step })) {
     if (found !== undefined)
       throw new MixedView(`${name()} is found in block ${found.block.number}: it is not there`)
     return
@@ -150,22 +164,22 @@ function askTransaction(reading: Reading): void {
   checkTransaction(reading, found.block, { point, index: wanted })
 }
 
-/** A block by its hash, final or of a moment. */
-function askHash(reading: Reading): void {
+/** Requests a block by its final hash or by one between two flashblocks. */
+function requestHash(reading: Reading): void {
   const { reader, endpoint, top } = reading
   const { random, count, truth } = reader
   const { ledger } = truth
   const salt = chooseSalt(reading)
-  const { steps, isFinished, isWhole, height } = blockOf(ledger, salt)
-  const isFinal = isWhole || random() < 0.5
+  const { steps, isFinished, isFullBlock, height } = blockOf(ledger, salt)
+  const isFinal = isFullBlock || random() < 0.5
   if (isFinal ? !isFinished : steps === 0) return
-  const step = isFinal ? WHOLE : Math.floor(random() * steps)
+  const step = isFinal ? FINAL_STEP : Math.floor(random() * steps)
   const requireCanonical = random() < 0.5
   const hash = hashOf(ledger, salt, step)
   const found = reading.view.block({ hash, requireCanonical })
   const isTop = top.salt === salt && top.step === step
-  const isShown = isFinal || (endpoint === 'flashblocks' && (isTop || !requireCanonical))
-  const isWanted = isShown && holds(reading, { salt, step })
+  const isVisible = isFinal || (endpoint === 'flashblocks' && (isTop || !requireCanonical))
+  const isWanted = isVisible && isOnChain(reading, { salt, step })
   count('hashes')
   const name = () =>
     `block ${height} (${salt}.${step}) by its hash ${hex(hash)} in ${nameOf(reading)}`
@@ -175,8 +189,11 @@ function askHash(reading: Reading): void {
   if (found !== undefined) checkBlock(reading, found, { salt, step })
 }
 
-/** A block at one of its flashblocks, by number and index, of the chain's payload or of one that may be another. */
-function askFlashblock(reading: Reading): void {
+/**
+ * Requests a block at one of its flashblocks, by number and index. The payload is absent, that of
+ * the chain, or another.
+ */
+function requestFlashblock(reading: Reading): void {
   const { random, count, truth } = reading.reader
   const salt = chooseSalt(reading, random() < 0.7 ? FEW_SALTS : SALTS)
   const { steps, height } = blockOf(truth.ledger, salt)
@@ -198,35 +215,35 @@ function askFlashblock(reading: Reading): void {
 }
 
 function flashblockWanted(
-  { reader: { truth }, record, top, topHeight }: Reading,
+  { reader: { truth }, snapshot, top, topHeight }: Reading,
   at: { readonly salt: number; readonly height: number; readonly index: number },
   payloadId: string | undefined,
 ): Point | 'gone' | 'replaced' | undefined {
   const { salt, height, index } = at
   if (height > topHeight) return undefined
-  if (height <= record.base.height) return 'gone'
+  if (height <= snapshot.base.height) return 'gone'
   const there = ancestorOf(truth.ledger, top.salt, height)
-  const { isWhole, steps } = blockOf(truth.ledger, there)
-  if (isWhole) return 'gone'
+  const { isFullBlock, steps } = blockOf(truth.ledger, there)
+  if (isFullBlock) return 'gone'
   if (payloadId !== undefined && there !== salt) return 'replaced'
-  const last = height === topHeight && top.step !== WHOLE ? top.step : steps - 1
+  const last = height === topHeight && top.step !== FINAL_STEP ? top.step : steps - 1
   return index > last ? undefined : { salt: there, step: index }
 }
 
 function flashblockAt(
   { view }: Reading,
-  place: FlashblockPlace,
+  flashblockId: FlashblockId,
 ): Block | 'gone' | 'replaced' | undefined {
   try {
-    return view.block({ flashblock: place })
+    return view.block({ flashblock: flashblockId })
   } catch (error) {
-    if (error instanceof PlaceError) return error.why
+    if (error instanceof FlashblockUnavailableError) return error.why
     throw error
   }
 }
 
-/** Logs of a few blocks, those of one of them, in order and with their places. */
-function askLogs(reading: Reading): void {
+/** Requests the logs of one block in a range of a few, and checks their order and indexes. */
+function requestLogs(reading: Reading): void {
   const { random, count, truth } = reading.reader
   const { ledger } = truth
   const toBlock = Math.max(GENESIS_NUMBER, reading.topHeight - Math.floor(random() * 3))
@@ -245,8 +262,8 @@ function askLogs(reading: Reading): void {
   const wanted: Log[] = []
   const total = transactionsAt(ledger, point)
   for (let index = 0; index < total; index++) {
-    const place = placeOf(ledger, point.salt, index)
-    wanted.push(...logsOf(ledger, { salt: point.salt, step: place.step }, place.index))
+    const location = locationOf(ledger, point.salt, index)
+    wanted.push(...logsOf(ledger, { salt: point.salt, step: location.step }, location.index))
   }
   const name = () => `logs of block ${of} (${point.salt}.${point.step}) in ${nameOf(reading)}`
   checkLogs(
@@ -259,12 +276,12 @@ function askLogs(reading: Reading): void {
   count('logs', found.length)
 }
 
-function askTags(reading: Reading): void {
+function requestTags(reading: Reading): void {
   const { heads } = reading
   const { ledger } = reading.reader.truth
-  const point = { salt: ancestorOf(ledger, heads.canonical, heads.safe), step: WHOLE }
+  const point = { salt: ancestorOf(ledger, heads.canonical, heads.safe), step: FINAL_STEP }
   for (const tag of ['safe', 'finalized'] as const)
     checkBlock(reading, blockAt(reading, { tag }, point), point)
-  const genesis = { salt: GENESIS, step: WHOLE }
+  const genesis = { salt: GENESIS, step: FINAL_STEP }
   checkBlock(reading, blockAt(reading, { tag: 'earliest' }, genesis), genesis)
 }

@@ -1,4 +1,4 @@
-/** Questions about state: each answer is compared with what the plain rules say. */
+/** Questions about state. Each response is compared with the plain rules. */
 import type { Block } from '../../engine/chain/types.ts'
 import { EMPTY_HASH } from '../../engine/primitives/keccak.ts'
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../engine/state/reader.ts'
 import { bytesOf, wordsOf } from '../../engine/state/words.ts'
 import { GENESIS_NUMBER } from './content.ts'
-import { ancestorOf, blockOf, hashOf, WHOLE } from './ledger.ts'
+import { ancestorOf, blockOf, FINAL_STEP, hashOf } from './ledger.ts'
 import {
   blockAt,
   checkRefusal,
@@ -36,8 +36,8 @@ import {
   writerOfSlot,
 } from './truth.ts'
 
-/** A state that can be asked. */
-export type Place = {
+/** A state that the reader can query. */
+export type StateAt = {
   readonly reading: Reading
   readonly point: Point
   readonly height: number
@@ -49,79 +49,79 @@ const SLOT_WORDS_OF = SLOT_KEYS.map(wordsOf)
 const account = new Uint32Array(ACCOUNT_WORDS)
 const slot = new Uint32Array(SLOT_WORDS)
 
-/** Blocks below the newest that are asked for, mostly and now and then. */
-const NEAR = 6
-const FAR = 40
+/** Depth of questions below the newest block: usual depth and rare depth. */
+const RECENT = 6
+const OLD = 40
 
-/** Opens the state of some block of the view; undefined: it was refused, and rightly. */
-export function choosePlace(reading: Reading): Place | undefined {
-  const { reader, record, topHeight, heads, endpoint, view } = reading
+/** Opens the state of some block of the view; undefined: the view refused it, and rightly. */
+export function chooseState(reading: Reading): StateAt | undefined {
+  const { reader, snapshot, topHeight, heads, endpoint, view } = reading
   const { random, truth } = reader
   const dice = random()
-  if (dice < 0.5) return openPlace(reading, blockAt(reading, { tag: 'pending' }, reading.top))
+  if (dice < 0.5) return openState(reading, blockAt(reading, { tag: 'pending' }, reading.top))
   if (dice < 0.65) {
     const salt = endpoint === 'standard' ? heads.canonical : heads.complete
-    const point = { salt, step: WHOLE }
-    return openPlace(reading, blockAt(reading, { tag: 'latest' }, point), point)
+    const point = { salt, step: FINAL_STEP }
+    return openState(reading, blockAt(reading, { tag: 'latest' }, point), point)
   }
-  const back = Math.floor(random() * (dice < 0.85 || dice >= 0.95 ? NEAR : FAR))
+  const back = Math.floor(random() * (dice < 0.85 || dice >= 0.95 ? RECENT : OLD))
   const height = Math.max(GENESIS_NUMBER, topHeight - back)
   const point = pointAt(reading, height)
   if (dice < 0.95 || endpoint === 'standard')
-    return openPlace(reading, blockAt(reading, { number: BigInt(height) }, point), point)
-  // A prefix by the hash that it had for a moment.
-  const { steps, isWhole } = blockOf(truth.ledger, point.salt)
-  if (steps === 0 || isWhole) return undefined
-  const last = point.step === WHOLE ? steps - 1 : point.step
+    return openState(reading, blockAt(reading, { number: BigInt(height) }, point), point)
+  // Opens a prefix by the hash that the block had between two flashblocks.
+  const { steps, isFullBlock } = blockOf(truth.ledger, point.salt)
+  if (steps === 0 || isFullBlock) return undefined
+  const last = point.step === FINAL_STEP ? steps - 1 : point.step
   const step = Math.floor(random() * (last + 1))
   const hash = hashOf(truth.ledger, point.salt, step)
-  // Or by its place, where that is held.
-  const isByPlace = height > record.base.height && random() < 0.5
+  // A prefix can also be opened by number and index while its block is not persisted.
+  const isByFlashblock = height > snapshot.base.height && random() < 0.5
   const flashblock = { number: BigInt(height), index: step }
-  const block = view.block(isByPlace ? { flashblock } : { hash, requireCanonical: false })
+  const block = view.block(isByFlashblock ? { flashblock } : { hash, requireCanonical: false })
   if (block === undefined && isLongAgo(reading, height)) return undefined
   same(block?.hash, hash, () => `prefix ${point.salt}.${step} of ${nameOf(reading)}`)
-  reader.count(isByPlace ? 'flashblocks' : 'prefixes')
-  return openPlace(reading, block!, { salt: point.salt, step })
+  reader.count(isByFlashblock ? 'flashblocks' : 'prefixes')
+  return openState(reading, block!, { salt: point.salt, step })
 }
 
-function openPlace(reading: Reading, block: Block, point = reading.top): Place | undefined {
+function openState(reading: Reading, block: Block, point = reading.top): StateAt | undefined {
   const height = Number(block.number)
   try {
     return { reading, point, height, state: reading.view.state(block) }
   } catch (error) {
     if (!(error instanceof ViewError)) throw error
-    checkRefusal(reading, error, height, point.step !== WHOLE)
+    checkRefusal(reading, error, height, point.step !== FINAL_STEP)
     reading.reader.count('pruned')
     return undefined
   }
 }
 
-/** Anything about a state. */
-export function askState(place: Place): void {
-  const { reader, record } = place.reading
+/** Asks one random question about a state. */
+export function requestState(at: StateAt): void {
+  const { reader, snapshot } = at.reading
   const dice = reader.random()
   const of = hotAccount(Math.floor(reader.random() * 2 ** 31))
   try {
-    if (dice < 0.44) askAccount(place, of)
-    else if (dice < 0.88) askSlot(place, of, Math.floor(reader.random() * SLOTS))
-    else if (dice < 0.94) askCode(place, of)
-    else if (dice < 0.98) askNumber(place)
-    else askSlots(place, of)
-    if (place.height < record.base.height) reader.count('history')
+    if (dice < 0.44) requestAccount(at, of)
+    else if (dice < 0.88) requestSlot(at, of, Math.floor(reader.random() * SLOTS))
+    else if (dice < 0.94) requestCode(at, of)
+    else if (dice < 0.98) requestNumber(at)
+    else requestSlots(at, of)
+    if (at.height < snapshot.base.height) reader.count('history')
   } catch (error) {
     if (!(error instanceof ViewError)) throw error
     const isListing = dice >= 0.98
-    // Slots are listed from flat state alone: not below the base, and not while a fold goes on.
-    const isRefused = isListing && (error.reason === 'void' || place.height < record.base.height)
-    if (!isRefused) checkRefusal(place.reading, error, place.height, place.point.step !== WHOLE)
+    // A listing reads flat state alone, so it fails below the base and during a persist pass.
+    const isRefused = isListing && (error.reason === 'void' || at.height < snapshot.base.height)
+    if (!isRefused) checkRefusal(at.reading, error, at.height, at.point.step !== FINAL_STEP)
     if (error.reason === 'void' && !isListing) throw error
     reader.count('pruned')
   }
 }
 
-function askAccount(place: Place, of: number): void {
-  const { reading, point, state } = place
+function requestAccount(at: StateAt, of: number): void {
+  const { reading, point, state } = at
   const { truth, count } = reading.reader
   const flatBefore = reading.reader.flatReads()
   const presence = state.account(ADDRESS_WORDS[of]!, account, 0)
@@ -129,14 +129,14 @@ function askAccount(place: Place, of: number): void {
   const found = presence === 'present' ? bytesOf(account) : undefined
   same(found, write && accountBytes(write, of), () => {
     const who = found === undefined ? 'nobody' : writerOfAccount(found)
-    return `account ${of} of ${nameOfPlace(place)} is by ${who}, not ${writerName(write)} (${reading.reader.flatReads() - flatBefore} flat reads)`
+    return `account ${of} of ${nameOfState(at)} is by ${who}, not ${writerName(write)} (${reading.reader.flatReads() - flatBefore} flat reads)`
   })
   count('accounts')
-  countHit(place, write, flatBefore)
+  countHit(at, write, flatBefore)
 }
 
-function askSlot(place: Place, of: number, which: number): void {
-  const { reading, point, state } = place
+function requestSlot(at: StateAt, of: number, which: number): void {
+  const { reading, point, state } = at
   const { truth, count } = reading.reader
   const flatBefore = reading.reader.flatReads()
   const presence = state.slot(ADDRESS_WORDS[of]!, SLOT_WORDS_OF[which]!, slot, 0)
@@ -144,21 +144,24 @@ function askSlot(place: Place, of: number, which: number): void {
   const found = presence === 'present' ? bytesOf(slot) : undefined
   same(found, write && slotBytes(write, of, which), () => {
     const who = found === undefined ? 'nobody' : writerOfSlot(found)
-    return `slot ${which} of account ${of} of ${nameOfPlace(place)} is by ${who}, not ${writerName(write)}`
+    return `slot ${which} of account ${of} of ${nameOfState(at)} is by ${who}, not ${writerName(write)}`
   })
   count('slots')
-  countHit(place, write, flatBefore)
+  countHit(at, write, flatBefore)
 }
 
-/** What no table above the base holds and nobody asked the database for came from the thread's cache. */
-function countHit({ reading, height }: Place, write: Write | undefined, flatBefore: number) {
-  const { reader, record } = reading
-  if (write === undefined || write.height > record.base.height || height < record.base.height)
+/**
+ * Counts a hit of the thread's cache: no diff layer above the base has the value, and no database
+ * read happened.
+ */
+function countHit({ reading, height }: StateAt, write: Write | undefined, flatBefore: number) {
+  const { reader, snapshot } = reading
+  if (write === undefined || write.height > snapshot.base.height || height < snapshot.base.height)
     return
   if (reader.flatReads() === flatBefore) reader.count('cacheHits')
 }
 
-function askCode({ reading, point, state }: Place, of: number): void {
+function requestCode({ reading, point, state }: StateAt, of: number): void {
   const { truth, count } = reading.reader
   const write = truth.account(point, of)
   if (write === undefined) return
@@ -169,20 +172,20 @@ function askCode({ reading, point, state }: Place, of: number): void {
   count('codes')
 }
 
-/** The hash of a block below, as BLOCKHASH has it. */
-function askNumber({ reading, point, height, state }: Place): void {
+/** Requests the hash of a lower block, as BLOCKHASH does. */
+function requestNumber({ reading, point, height, state }: StateAt): void {
   const { truth, random, count } = reading.reader
   if (height === GENESIS_NUMBER) return
-  const back = 1 + Math.floor(random() * Math.min(height - GENESIS_NUMBER, FAR))
+  const back = 1 + Math.floor(random() * Math.min(height - GENESIS_NUMBER, OLD))
   const number = height - back
-  const wanted = hashOf(truth.ledger, ancestorOf(truth.ledger, point.salt, number), WHOLE)
+  const wanted = hashOf(truth.ledger, ancestorOf(truth.ledger, point.salt, number), FINAL_STEP)
   const found = state.blockHash(BigInt(number))
   same(found, wanted, () => `hash of ${number} at ${height} of ${nameOf(reading)}`)
   count('numbers')
 }
 
-function askSlots(place: Place, of: number): void {
-  const { reading, point, state } = place
+function requestSlots(at: StateAt, of: number): void {
+  const { reading, point, state } = at
   const { truth, count } = reading.reader
   const found = new Map<string, string>()
   for (const { key, value } of state.slots(ADDRESS_WORDS[of]!)) found.set(hex(key), hex(value))
@@ -193,18 +196,18 @@ function askSlots(place: Place, of: number): void {
   }
   if (state.hasSlots(ADDRESS_WORDS[of]!) !== wanted.size > 0)
     throw new MixedView(
-      `whether account ${of} of ${nameOfPlace(place)} has slots: not ${wanted.size > 0}`,
+      `whether account ${of} of ${nameOfState(at)} has slots: not ${wanted.size > 0}`,
     )
   const isSame =
     found.size === wanted.size && [...wanted].every(([key, value]) => found.get(key) === value)
   if (!isSame)
     throw new MixedView(
-      `slots of account ${of} of ${nameOfPlace(place)}: ${[...found]}, expected ${[...wanted]}`,
+      `slots of account ${of} of ${nameOfState(at)}: ${[...found]}, expected ${[...wanted]}`,
     )
   count('listings')
 }
 
-const nameOfPlace = ({ reading, point, height }: Place): string =>
+const nameOfState = ({ reading, point, height }: StateAt): string =>
   `block ${height} (${point.salt}.${point.step}) in ${nameOf(reading)}`
 const writerName = (write: Write | undefined): string =>
   write === undefined ? 'nobody' : `block ${write.height} (${write.salt}.${write.step})`

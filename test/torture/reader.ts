@@ -1,10 +1,13 @@
-/** A reading thread: claims a row, then reads without end, as slowly or quickly as folds need to come between. */
+/**
+ * A reading thread claims a row, then reads without end. Its pace lets persist passes come between
+ * its reads.
+ */
 import { type MessagePort, parentPort, threadId, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import type { SharedDatabase } from '../../engine/storage/database/types.ts'
-import { type Arena, FOLD, openArena } from '../../engine/views/arena.ts'
+import { type Arena, openArena, PERSISTED_ID } from '../../engine/views/arena.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
 import { type Claims, claimRow } from '../../workers/thread/rows.ts'
 import { mulberry32 } from '../kit/run-options.ts'
@@ -22,13 +25,13 @@ export type ReaderData = {
   readonly database: SharedDatabase
   readonly ledger: SharedLedger
   readonly counters: SharedCounters
-  /** Line of the counters, from 0 for the front. */
+  /** Line of the counters; the front has line 0. */
   readonly line: number
   readonly claims: Claims
-  /** Row of the front that offers it records. */
+  /** Row of the front that offers snapshots to it. */
   readonly front: number
   readonly offer: Offer
-  /** [readers of this record and older ones let go; 1: stop]. */
+  /** [newest snapshot whose readers must release; 1: stop]. */
   readonly control: Int32Array<SharedArrayBuffer>
   readonly habits: SessionHabits
   readonly seed: number
@@ -39,34 +42,35 @@ export type FromReader =
   | { readonly type: 'fault'; readonly message: string }
 
 const WORK_MS = 4
-const REST_MS = 2
-/** How long a database read may be held up until a fold comes by. */
-const FOLD_WAIT_MS = 30
+const PAUSE_MS = 2
+/** Time for which a database read may wait for a persist pass. */
+const PERSIST_WAIT_MS = 30
 
 const sleep = (milliseconds: number) =>
   void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
 
-// Not while this module is being evaluated: V8 aborts the process when a thread is terminated in there, where an import awaits.
+// The reader starts after the module is evaluated. V8 aborts the process when a thread is
+// terminated during the evaluation of a module that awaits an import.
 if (parentPort !== null)
   setImmediate((main: MessagePort) => run(main, workerData as ReaderData), parentPort)
 
 function run(main: MessagePort, data: ReaderData): void {
-  const tell = (message: FromReader) => main.postMessage(message)
+  const notify = (message: FromReader) => main.postMessage(message)
   try {
     const sessions = open(data)
     const { control } = data
-    tell({ type: 'reading' })
-    for (let restAt = performance.now() + WORK_MS; Atomics.load(control, 1) === 0; ) {
-      takeOver(data.offer, (record) => sessions.adopt(record))
+    notify({ type: 'reading' })
+    for (let pauseAt = performance.now() + WORK_MS; Atomics.load(control, 1) === 0; ) {
+      takeOver(data.offer, (snapshot) => sessions.adopt(snapshot))
       sessions.turn()
-      if (sessions.isBusy && performance.now() < restAt) continue
-      sleep(sessions.isBusy ? REST_MS : 1)
-      restAt = performance.now() + WORK_MS
+      if (sessions.isBusy && performance.now() < pauseAt) continue
+      sleep(sessions.isBusy ? PAUSE_MS : 1)
+      pauseAt = performance.now() + WORK_MS
     }
     sessions.releaseAll()
-    tell({ type: 'stopped' })
+    notify({ type: 'stopped' })
   } catch (error) {
-    tell({ type: 'fault', message: `reader ${data.line}: ${(error as Error).stack}` })
+    notify({ type: 'fault', message: `reader ${data.line}: ${(error as Error).stack}` })
   }
 }
 
@@ -74,7 +78,7 @@ function open(data: ReaderData): Sessions {
   const { views, ledger } = data
   const arena = openArena(views)
   const random = mulberry32(data.seed)
-  const watched = watchStore(openStore(attachDatabase(data.database)), () => holdUp(arena, random))
+  const watched = watchStore(openStore(attachDatabase(data.database)), () => stall(arena, random))
   const chain = openChainReader({
     views,
     store: watched.store,
@@ -92,11 +96,16 @@ function open(data: ReaderData): Sessions {
   return new Sessions({ reader, chain, habits: data.habits, cancel: data.control })
 }
 
-/** Now and then a database read takes so long that a fold begins, or ends, beside it. */
-function holdUp({ words }: Arena, random: () => number): void {
+/** Now and then delays a database read, so that a persist pass starts or ends during it. */
+function stall({ words }: Arena, random: () => number): void {
   const dice = random()
   if (dice < 0.004) {
-    const fold = Atomics.load(words, FOLD)
-    for (let ms = 0; ms < FOLD_WAIT_MS && Atomics.load(words, FOLD) === fold; ms++) sleep(1)
+    const persistedId = Atomics.load(words, PERSISTED_ID)
+    for (
+      let ms = 0;
+      ms < PERSIST_WAIT_MS && Atomics.load(words, PERSISTED_ID) === persistedId;
+      ms++
+    )
+      sleep(1)
   } else if (dice < 0.01) sleep(random() * 2)
 }

@@ -1,4 +1,7 @@
-/** The reading threads as their main thread sees them: started, offered records, killed in the middle of a read, replaced. */
+/**
+ * The main thread starts the reading threads and offers snapshots to them. It kills them in the
+ * middle of a read, and replaces them.
+ */
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
@@ -13,9 +16,9 @@ import {
   isReading,
   type Lend,
   lendTo,
+  markEnding,
+  markReading,
   type Offer,
-  tellEnding,
-  tellReading,
 } from './offers.ts'
 import { READERS, type TortureOptions } from './options.ts'
 import type { FromReader, ReaderData } from './reader.ts'
@@ -31,7 +34,7 @@ type Options = {
   readonly onFault: (message: string) => void
   readonly count: Count
   readonly firstLine: number
-  /** Row of the front that lends to a reader. */
+  /** Returns the row of the front that lends to a reader. */
   readonly frontOf: (index: number) => number
   readonly onStarted: (index: number, offer: Offer) => void
 }
@@ -45,11 +48,11 @@ type Thread = {
   isStopped: boolean
   isEnding: boolean
   beats: number
-  /** Processor time of the process when it was last seen doing something. */
+  /** Processor time of the process at the last sign of life. */
   beatAt: number
 }
 
-/** A thread that does nothing while the process has used so much processor time hangs. */
+/** A thread hangs when it does nothing during this much processor time of the process. */
 const STALL_SECONDS = 10
 
 export class Readers {
@@ -66,10 +69,10 @@ export class Readers {
     for (let index = 0; index < READERS; index++) this.#threads.push(this.#start(index))
   }
 
-  readonly lend: Lend = (record, index) => lendTo(this.#threads[index]!.offer, record)
+  readonly lend: Lend = (snapshot, index) => lendTo(this.#threads[index]!.offer, snapshot)
 
-  /** Kills one when it is time; notices those that hang. */
-  async look(): Promise<void> {
+  /** Kills a reader when the time has come, and reports readers that hang. */
+  async check(): Promise<void> {
     const now = performance.now()
     const used = cpuSeconds()
     for (const thread of this.#threads) {
@@ -89,7 +92,7 @@ export class Readers {
     this.#threads[index] = this.#start(index)
   }
 
-  /** Asks all to let go of their records. */
+  /** Asks all readers to release their snapshots. */
   async stop(): Promise<void> {
     Atomics.store(this.#options.control, 1, 1)
     for (const thread of this.#threads)
@@ -98,14 +101,14 @@ export class Readers {
 
   async end(): Promise<void> {
     for (const thread of this.#threads) {
-      // Loading: V8 aborts the process when it is terminated there.
+      // A thread must not be terminated while it loads, because V8 then aborts the process.
       while (!isReading(thread.offer) && thread.worker.threadId >= 0) await sleep(5)
       await this.#kill(thread)
     }
   }
 
   async #kill(thread: Thread): Promise<void> {
-    tellEnding(thread.offer)
+    markEnding(thread.offer)
     thread.isEnding = true
     void thread.worker.terminate()
     await thread.ended
@@ -132,16 +135,20 @@ export class Readers {
       } satisfies ReaderData,
     })
     const thread: Thread = {
-      ...{ worker, offer, line, id: worker.threadId, ended: once(worker, 'exit') },
+      worker,
+      offer,
+      line,
+      id: worker.threadId,
+      ended: once(worker, 'exit'),
       isStopped: false,
       isEnding: false,
       beats: -1,
       beatAt: cpuSeconds(),
     }
     worker.on('message', (message: FromReader) => {
-      // The last words of a thread that is being ended mean nothing: its calls return before they are done.
+      // Messages of a terminated thread count as nothing, because its calls can return early.
       if (thread.isEnding) return
-      if (message.type === 'reading') tellReading(offer)
+      if (message.type === 'reading') markReading(offer)
       else if (message.type === 'stopped') thread.isStopped = true
       else this.#options.onFault(message.message)
     })

@@ -1,4 +1,4 @@
-/** One leased view, and what the ledger says of it. */
+/** One leased view, and its truth in the ledger. */
 import type {
   Block,
   BlockSelector,
@@ -9,14 +9,21 @@ import type {
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { equalBytes } from '../../engine/primitives/words.ts'
 import type { ViewError } from '../../engine/state/reader.ts'
-import { MOMENTARY_BLOCKS } from '../../engine/storage/blocks/prune.ts'
-import { type Arena, HEAD, OLDEST, UNFOLDS } from '../../engine/views/arena.ts'
-import { readRecord, type ViewRecord } from '../../engine/views/record.ts'
+import { PARTIAL_HEADER_BLOCKS } from '../../engine/storage/blocks/prune.ts'
+import { type Arena, HEAD, OLDEST, UNWINDS } from '../../engine/views/arena.ts'
+import { type ChainSnapshot, readSnapshot } from '../../engine/views/chain-snapshot.ts'
 import type { Count } from './counters.ts'
-import { ancestorOf, blockOf, hashOf, type LedgerRecord, recordOf, WHOLE } from './ledger.ts'
+import {
+  ancestorOf,
+  blockOf,
+  FINAL_STEP,
+  hashOf,
+  type LedgerSnapshot,
+  snapshotOf,
+} from './ledger.ts'
 import type { Point, Truth } from './truth.ts'
 
-/** What a thread reads with. */
+/** Tools of a reading thread. */
 export type Reader = {
   readonly arena: Arena
   readonly truth: Truth
@@ -31,14 +38,14 @@ export type Reading = {
   readonly leased: LeasedView
   readonly view: ChainView
   readonly endpoint: Endpoint
-  readonly record: ViewRecord
-  readonly heads: LedgerRecord
-  /** What the endpoint shows as its newest. */
+  readonly snapshot: ChainSnapshot
+  readonly heads: LedgerSnapshot
+  /** Newest point that the endpoint shows. */
   readonly top: Point
   readonly topHeight: number
 }
 
-/** Some answers of a view do not belong together, or to it. */
+/** Some answers of a view come from another view. */
 export class MixedView extends Error {
   override name = 'MixedView'
 }
@@ -56,38 +63,38 @@ export function same(
   if (!isSame) throw new MixedView(`${what()}: found ${hex(found)}, expected ${hex(wanted)}`)
 }
 
-/** @throws {MixedView} when heads and base are not those that were published. */
+/** @throws {MixedView} when heads and base are not the published ones. */
 export function openReading(reader: Reader, leased: LeasedView, endpoint: Endpoint): Reading {
   const { arena, truth } = reader
   const { ledger } = truth
   const { view } = leased
-  const heads = recordOf(ledger, leased.record)
-  const record = readRecord(arena, leased.record)
+  const heads = snapshotOf(ledger, leased.snapshot)
+  const snapshot = readSnapshot(arena, leased.snapshot)
   const isStandard = endpoint === 'standard'
   const pending = isStandard
-    ? { salt: heads.canonical, step: WHOLE }
+    ? { salt: heads.canonical, step: FINAL_STEP }
     : { salt: heads.pending, step: heads.pendingStep }
-  const name = (what: string) => () => `${what} of record ${leased.record}`
+  const name = (what: string) => () => `${what} of snapshot ${leased.snapshot}`
   const latest = isStandard ? heads.canonical : heads.complete
-  same(view.canonical.hash, hashOf(ledger, heads.canonical, WHOLE), name('canonical'))
-  same(view.latest.hash, hashOf(ledger, latest, WHOLE), name('latest'))
+  same(view.canonical.hash, hashOf(ledger, heads.canonical, FINAL_STEP), name('canonical'))
+  same(view.latest.hash, hashOf(ledger, latest, FINAL_STEP), name('latest'))
   same(view.pending.hash, hashOf(ledger, pending.salt, pending.step), name('pending'))
-  const base = ancestorOf(ledger, heads.canonical, record.base.height)
-  same(record.base.hash, hashOf(ledger, base, WHOLE), name('base'))
+  const base = ancestorOf(ledger, heads.canonical, snapshot.base.height)
+  same(snapshot.base.hash, hashOf(ledger, base, FINAL_STEP), name('base'))
   const topHeight = blockOf(ledger, pending.salt).height
-  return { reader, leased, view, endpoint, record, heads, top: pending, topHeight }
+  return { reader, leased, view, endpoint, snapshot, heads, top: pending, topHeight }
 }
 
-export const nameOf = ({ leased, endpoint, record, top, topHeight }: Reading): string =>
-  `record ${leased.record} (${endpoint}, top ${topHeight} ${top.salt}.${top.step}, base ${record.base.height})`
+export const nameOf = ({ leased, endpoint, snapshot, top, topHeight }: Reading): string =>
+  `snapshot ${leased.snapshot} (${endpoint}, top ${topHeight} ${top.salt}.${top.step}, base ${snapshot.base.height})`
 
-/** The block that the view has at a height, and how much of it. */
+/** Returns the block of the view at a height, and the last step of it. */
 export function pointAt({ reader, top, topHeight }: Reading, height: number): Point {
   if (height === topHeight) return top
-  return { salt: ancestorOf(reader.truth.ledger, top.salt, height), step: WHOLE }
+  return { salt: ancestorOf(reader.truth.ledger, top.salt, height), step: FINAL_STEP }
 }
 
-/** Finds a block that must be there. */
+/** Finds a block that the view must have. */
 export function blockAt(reading: Reading, selector: BlockSelector, point: Point): Block {
   const block = reading.view.block(selector)
   const wanted = hashOf(reading.reader.truth.ledger, point.salt, point.step)
@@ -96,16 +103,19 @@ export function blockAt(reading: Reading, selector: BlockSelector, point: Point)
   return block!
 }
 
-/** Whether the keeper may have forgotten the hashes that a block had for a moment, however young the block is in the view. */
+/**
+ * Returns whether the persistence thread may have deleted the partial hashes of a block. This
+ * depends on the newest snapshot, not on the view.
+ */
 export function isLongAgo({ reader }: Reading, height: number): boolean {
   const { ledger } = reader.truth
-  const newest = recordOf(ledger, Atomics.load(reader.arena.words, HEAD))
-  return blockOf(ledger, newest.canonical).height - height >= MOMENTARY_BLOCKS
+  const newest = snapshotOf(ledger, Atomics.load(reader.arena.words, HEAD))
+  return blockOf(ledger, newest.canonical).height - height >= PARTIAL_HEADER_BLOCKS
 }
 
 /**
- * Whether the view was right to refuse an answer about the state of a point.
- * @throws {MixedView} when it was not.
+ * Checks that the view rightly refused a response about the state of a point.
+ * @throws {MixedView} when the refusal was wrong.
  */
 export function checkRefusal(
   reading: Reading,
@@ -114,15 +124,15 @@ export function checkRefusal(
   isPrefix: boolean,
 ) {
   const { words } = reading.reader.arena
-  const { record } = reading
+  const { snapshot } = reading
   const name = `${error.reason} at ${height}${isPrefix ? ' (prefix)' : ''} of ${nameOf(reading)}`
   if (error.reason === 'void') {
-    if (Atomics.load(words, UNFOLDS) === record.unfolds)
+    if (Atomics.load(words, UNWINDS) === snapshot.unwinds)
       throw new MixedView(`${name}: nothing was unfolded`)
   } else if (error.reason === 'pruned') {
-    // A reader that was overtaken reads history as of its base.
-    const isBelow = Math.min(height, record.base.height) < Atomics.load(words, OLDEST)
-    const isGone = isBelow || (isPrefix && height <= record.base.height)
+    // An overtaken reader reads history at its base.
+    const isBelow = Math.min(height, snapshot.base.height) < Atomics.load(words, OLDEST)
+    const isGone = isBelow || (isPrefix && height <= snapshot.base.height)
     if (!isGone) throw new MixedView(`${name}: it is not pruned`)
   } else throw new MixedView(name)
 }

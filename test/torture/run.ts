@@ -1,4 +1,7 @@
-/** One run: sets up arena, database and threads, reads as the front does, kills readers, and says what was seen. */
+/**
+ * One run: creates arena, database and threads, reads as a front, kills readers, and returns the
+ * counts and the fault.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,8 +12,8 @@ import { openChainReader } from '../../engine/chain/reader.ts'
 import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { createViews } from '../../engine/views/arena.ts'
-import type { KeeperData } from '../../workers/keeper/keeper.ts'
-import type { FromKeeper } from '../../workers/thread/messages.ts'
+import type { PersistenceData } from '../../workers/persistence/persistence.ts'
+import type { FromPersistence } from '../../workers/thread/messages.ts'
 import { allRows, createClaims, divide, FRONT_ROW, SOURCE_ROW } from '../../workers/thread/rows.ts'
 import { openSmall } from '../fixtures/databases-open.ts'
 import { mulberry32 } from '../kit/run-options.ts'
@@ -27,19 +30,19 @@ export type TortureResult = {
   readonly fault: string | undefined
   readonly counts: Counts
   readonly seconds: number
-  /** What is wrong when not every page came back, once no thread held a record any more. */
+  /** Fault text when not every page came back after all threads released their snapshots. */
   readonly lost: string | undefined
 }
 
 const FIRST_READER = 2
 const SECOND_FRONT = FIRST_READER + READERS
 const LINES = SECOND_FRONT + 1
-/** The source's: there is none here, and it stands before those of the readers. */
+/** The row of the source is free here, and it comes before those of the readers. */
 const SECOND_FRONT_ROW = SOURCE_ROW
 const isOfSecond = (reader: number) => READERS_OF[1]!.includes(reader)
-const LOOK_MS = 5
+const CHECK_MS = 5
 
-/** `isEnough`: asked with what was counted so far; ends the run. */
+/** `isEnough` reads the counts so far and ends the run. */
 export async function torture(
   options: TortureOptions,
   isEnough: (counts: Counts, seconds: number) => boolean,
@@ -65,26 +68,33 @@ export async function torture(
   }
 
   const { port1, port2 } = new MessageChannel()
-  const keeper = new Worker(new URL('../../workers/keeper/keeper.ts', import.meta.url), {
-    workerData: {
-      database: database.share(),
-      views,
-      writer: port2,
-      sequencer: undefined,
-      foldDepth: options.foldDepth,
-      undoWindow: options.undoWindow,
-      historyBlocks: options.historyBlocks,
-    } satisfies KeeperData,
-    transferList: [port2],
+  const persistence = new Worker(
+    new URL('../../workers/persistence/persistence.ts', import.meta.url),
+    {
+      workerData: {
+        database: database.share(),
+        views,
+        writer: port2,
+        sequencer: undefined,
+        foldDepth: options.foldDepth,
+        undoWindow: options.undoWindow,
+        historyBlocks: options.historyBlocks,
+      } satisfies PersistenceData,
+      transferList: [port2],
+    },
+  )
+  persistence.on('message', (message: FromPersistence) => {
+    if (message.type === 'failed') onFault(`the persistence thread: ${message.message}`)
   })
-  keeper.on('message', (message: FromKeeper) => {
-    if (message.type === 'failed') onFault(`the keeper: ${message.message}`)
-  })
-  keeper.on('error', (error) => onFault(`the keeper: ${error.stack}`))
+  persistence.on('error', (error) => onFault(`the persistence thread: ${error.stack}`))
   const writer = new Worker(new URL('./writer.ts', import.meta.url), {
     workerData: {
-      ...{ views, ledger, counters, control, seed },
-      keeper: port1,
+      views,
+      ledger,
+      counters,
+      control,
+      seed,
+      persistence: port1,
       habits: options.driver,
       foldDepth: options.foldDepth,
       graceSeconds: options.graceSeconds,
@@ -101,32 +111,40 @@ export async function torture(
   })
   writer.on('error', (error) => onFault(`the writer: ${error.stack}`))
   const hasSaid = async (what: FromTortureWriter['type']) => {
-    while (!said.has(what) && fault === undefined) await sleep(LOOK_MS)
+    while (!said.has(what) && fault === undefined) await sleep(CHECK_MS)
   }
   await hasSaid('ready')
 
   const count = openCounters(counters, FRONT_ROW)
   const shared = { views, ledger, control }
   const habitsOf = (front: number) => ({
-    // The second reads little beside what it lends, to leave the writer its processor.
-    ...{
-      sessions:
-        front === 0
-          ? options.front
-          : { ...options.front, leases: Math.min(1, options.front.leases) },
-    },
-    ...{ loans: options.loans, heldLoans: options.heldLoans },
+    // The second front reads little beyond its loans, to leave the processor to the writer.
+    sessions:
+      front === 0 ? options.front : { ...options.front, leases: Math.min(1, options.front.leases) },
+    loans: options.loans,
+    pinnedLoans: options.pinnedLoans,
     readers: READERS_OF[front]!,
   })
   const second = startFront(
     {
-      ...{ ...shared, counters, database: database.share(), habits: habitsOf(1) },
-      ...{ line: SECOND_FRONT, row: SECOND_FRONT_ROW, seed: seed + 2 },
+      ...shared,
+      counters,
+      database: database.share(),
+      habits: habitsOf(1),
+      line: SECOND_FRONT,
+      row: SECOND_FRONT_ROW,
+      seed: seed + 2,
     },
     onFault,
   )
   const readers = new Readers({
-    ...{ ...shared, options, database, counters, claims, onFault, count },
+    ...shared,
+    options,
+    database,
+    counters,
+    claims,
+    onFault,
+    count,
     firstLine: FIRST_READER,
     frontOf: (index) => (isOfSecond(index) ? SECOND_FRONT_ROW : FRONT_ROW),
     onStarted(index, offer) {
@@ -135,17 +153,23 @@ export async function torture(
   })
   const front = new Front({
     chain: openChainReader({
-      ...{ views, store: openStore(database), chain: tortureChain() },
+      views,
+      store: openStore(database),
+      chain: tortureChain(),
       thread: FRONT_ROW,
     }),
-    ...{ ...shared, habits: habitsOf(0), lend: readers.lend, count, onFault },
+    ...shared,
+    habits: habitsOf(0),
+    lend: readers.lend,
+    count,
+    onFault,
     random: mulberry32(seed + 1),
   })
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1000
   while (fault === undefined && !isEnough(sumCounters(counters), seconds())) {
     await front.turn()
-    await readers.look()
+    await readers.check()
   }
   const ranSeconds = seconds()
   const counts = sumCounters(counters)
@@ -159,7 +183,7 @@ export async function torture(
     await hasSaid('drained')
   }
   await readers.end()
-  for (const worker of [writer, keeper, second.worker]) {
+  for (const worker of [writer, persistence, second.worker]) {
     const { threadId } = worker
     const ended = once(worker, 'exit')
     void worker.terminate()
@@ -171,7 +195,7 @@ export async function torture(
   return { fault, counts, seconds: ranSeconds, lost }
 }
 
-/** `stopped`: it holds no record any more, or there is a fault. */
+/** `stopped` resolves when the front holds no snapshot any more, or at a fault. */
 function startFront(data: FrontData, onFault: (message: string) => void) {
   const worker = new Worker(new URL('./front-thread.ts', import.meta.url), { workerData: data })
   const stopped = Promise.withResolvers<void>()

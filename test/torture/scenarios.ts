@@ -1,4 +1,7 @@
-/** Kinds of runs: the usual one, the smallest arena, and those in which a rule that is off shows soonest. */
+/**
+ * Kinds of runs: the usual one, the smallest arena, and for each rule the run that fails soonest
+ * without it.
+ */
 import { viewMemory } from '../../engine/views/memory.ts'
 import type { Edit } from '../kit/edits.ts'
 import type { Habits } from './driver.ts'
@@ -13,16 +16,16 @@ const DRIVER: Habits = {
   shallowReorg: 20,
   deepReorg: 12,
   dropAll: 8,
-  rest: 4,
+  idle: 4,
 }
-const READER: SessionHabits = { leases: 5, longestMs: 10_000, foldPaced: 35, chainShare: 0.3 }
+const READER: SessionHabits = { leases: 5, longestMs: 10_000, persistPaced: 35, chainShare: 0.3 }
 
 export const USUAL: Scenario = {
   bytes: 8 * 2 ** 20,
   pageBytes: 4096,
   payloadBytes: 100_000,
   largeIn: 12,
-  // Answers of the keeper are published as well: about 50 records a second.
+  // Responses of the persistence thread are published too, which makes about 50 snapshots a second.
   stepsPerSecond: 45,
   foldDepth: 0,
   undoWindow: 16,
@@ -33,16 +36,16 @@ export const USUAL: Scenario = {
   readers: READER,
   front: { ...READER, leases: 3 },
   loans: 3,
-  heldLoans: 0.7,
+  pinnedLoans: 0.7,
   killEveryMs: 2_500,
 }
 
 const SMALL_PAYLOAD = 20_000
-/** Five flashblocks of three such transactions. */
+/** Five flashblocks, each with three transactions of that size. */
 const LARGEST_BLOCK = 15 * SMALL_PAYLOAD
 const GAS_PER_BYTE = 8
 
-/** The least memory with which a node would start whose blocks are as large as these. */
+/** Minimum memory with which a node starts for blocks of this size. */
 export const MINIMUM: Scenario = {
   ...USUAL,
   bytes: viewMemory({
@@ -51,27 +54,35 @@ export const MINIMUM: Scenario = {
     deadlineMs: 1000,
     foldDepth: USUAL.foldDepth,
   }).minimum,
-  // Blocks come near to that, so that leases fill it.
+  // Blocks come near the largest size, so that leases fill the arena.
   payloadBytes: SMALL_PAYLOAD,
   largeIn: 1,
   stepsPerSecond: 90,
 }
 
-/** Folds stay far behind, so that flashblocks of many blocks can be asked for; all else is as usual. */
-export const HELD: Scenario = { ...USUAL, bytes: 32 * 2 ** 20, foldDepth: 16 }
+/**
+ * Persistence stays far behind, so that flashblocks of many blocks can be requested. All else is as
+ * usual.
+ */
+export const PINNED: Scenario = { ...USUAL, bytes: 32 * 2 ** 20, foldDepth: 16 }
 
-/** Pages that are given back are filled with ones: whoever still reads them sees it at once. */
+/** Recycled pages are filled with ones, so that a late reader notices at once. */
 export const POISON: Edit = {
   file: 'engine/views/pages.ts',
-  find: '      if (each.record <= unreadBelow) free.push(...each.pages)\n',
-  replace: `      if (each.record <= unreadBelow) {
+  find: '      if (each.snapshot <= unreadBelow) free.push(...each.pages)\n',
+  replace: `      if (each.snapshot <= unreadBelow) {
         for (const page of each.pages) words.fill(-1, page, page + pageWords)
         free.push(...each.pages)
       }
 `,
 }
 
-const QUICK_READER: SessionHabits = { leases: 5, longestMs: 1500, foldPaced: 25, chainShare: 0.3 }
+const QUICK_READER: SessionHabits = {
+  leases: 5,
+  longestMs: 1500,
+  persistPaced: 25,
+  chainShare: 0.3,
+}
 const QUICK: Scenario = {
   ...USUAL,
   bytes: 2 ** 20,
@@ -85,18 +96,18 @@ const QUICK: Scenario = {
     shallowReorg: 40,
     deepReorg: 20,
     dropAll: 15,
-    rest: 25,
+    idle: 25,
   },
   readers: QUICK_READER,
   front: { ...QUICK_READER, leases: 3 },
   killEveryMs: 60_000,
 }
-/** Few pages: they go round quickly. */
+/** The few pages are soon used again. */
 const CROWDED: Scenario = { ...QUICK, bytes: 2 ** 18, payloadBytes: 1_000 }
-/** And leases so few and short that the floor is close behind the head. */
-const BRIEF_READER: SessionHabits = { leases: 1, longestMs: 30, foldPaced: 0, chainShare: 0.2 }
+/** Leases are so few and short that the floor is close to the head. */
+const BRIEF_READER: SessionHabits = { leases: 1, longestMs: 30, persistPaced: 0, chainShare: 0.2 }
 const BRIEF: Scenario = { ...CROWDED, readers: BRIEF_READER, front: BRIEF_READER }
-/** Readers read only what the front lends them. */
+/** Readers use only the snapshots that the front lends. */
 const LENT: Scenario = {
   ...BRIEF,
   loans: 1,
@@ -105,12 +116,12 @@ const LENT: Scenario = {
   readers: { ...BRIEF_READER, leases: 0, longestMs: 25 },
   front: { ...BRIEF_READER, leases: 0, longestMs: 10 },
 }
-/** Reorgs below the base, and readers that need the database seldom. */
+/** Reorgs go below the base, and readers rarely need the database. */
 const CACHED: Scenario = {
   ...QUICK,
   cacheEntries: 4096,
   driver: { ...QUICK.driver, deepReorg: 100 },
-  readers: { ...QUICK_READER, chainShare: 0, foldPaced: 40 },
+  readers: { ...QUICK_READER, chainShare: 0, persistPaced: 40 },
 }
 const BY_RULE: Readonly<Record<string, Scenario>> = {
   stopAtBase: CROWDED,
@@ -121,13 +132,13 @@ const BY_RULE: Readonly<Record<string, Scenario>> = {
   oldestRow: CROWDED,
   headIsBase: CROWDED,
   cacheVoid: CACHED,
-  unfoldLast: CACHED,
-  // The front leases again what it has just lent and let go.
-  coverChecked: { ...LENT, heldLoans: 0, front: { ...LENT.front, leases: 1, longestMs: 3 } },
-  prefixOfBase: { ...QUICK, driver: { ...QUICK.driver, rest: 100 } },
+  unwindLast: CACHED,
+  // The front leases again at once after it has released a loan.
+  coverChecked: { ...LENT, pinnedLoans: 0, front: { ...LENT.front, leases: 1, longestMs: 3 } },
+  prefixOfBase: { ...QUICK, driver: { ...QUICK.driver, idle: 100 } },
   clearAfterExit: { ...CROWDED, killEveryMs: 400 },
   clearDead: { ...CROWDED, killEveryMs: 5_000, graceSeconds: 1 },
 }
 
-/** Where the lack of a rule shows. */
+/** Returns the scenario in which the lack of a rule shows. */
 export const scenarioOf = (rule: string): Scenario => BY_RULE[rule] ?? QUICK

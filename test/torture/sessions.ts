@@ -1,17 +1,20 @@
-/** What a reading thread does: several leases at once, short and long, of new records and old, and questions to each of them. */
+/**
+ * The sessions of a reading thread: several leases at once, short and long, of new and old
+ * snapshots, with questions to each.
+ */
 import type { ChainReader, Endpoint, LeasedView } from '../../engine/chain/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
-import { FOLD } from '../../engine/views/arena.ts'
-import { blockOf, noteSeen, WHOLE } from './ledger.ts'
-import { askChain } from './questions-chain.ts'
-import { askState, choosePlace, type Place } from './questions-state.ts'
+import { PERSISTED_ID } from '../../engine/views/arena.ts'
+import { blockOf, FINAL_STEP, markSeen } from './ledger.ts'
+import { requestChain } from './questions-chain.ts'
+import { chooseState, requestState, type StateAt } from './questions-state.ts'
 import { checkRefusal, openReading, type Reader, type Reading } from './reading.ts'
 
 export type SessionHabits = {
   readonly leases: number
   readonly longestMs: number
-  /** How many of 100 wait between two reads until another block is being folded. */
-  readonly foldPaced: number
+  /** Percentage of sessions that wait between two reads until another block is being persisted. */
+  readonly persistPaced: number
   /** Share of questions about blocks rather than state. */
   readonly chainShare: number
 }
@@ -19,22 +22,22 @@ export type SessionHabits = {
 type Session = {
   readonly reading: Reading
   readonly untilMs: number
-  readonly isFoldPaced: boolean
-  /** The fold word at the last read, and when that was. */
-  fold: number
+  readonly isPersistPaced: boolean
+  /** The persisted-id word at the last read, and the time of that read. */
+  persistedId: number
   readAtMs: number
-  place: Place | undefined
-  /** Somebody else is to take the record over: held until then. */
+  at: StateAt | undefined
+  /** The session holds the snapshot until another thread has adopted it. */
   isLent: boolean
-  /** Void, or not needed any more. */
+  /** The view is void, or the session is no longer needed. */
   isOver: boolean
 }
 
 const SHORTEST_MS = 1
-/** Sessions of a thread that takes records over. */
-const MOST = 12
-/** A fold-paced session goes on without a fold after this. */
-const PATIENCE_MS = 400
+/** Maximum of sessions in a thread that adopts snapshots. */
+const MAX = 12
+/** A paced session continues without a persist pass after this time. */
+const TIMEOUT_MS = 400
 
 export class Sessions {
   readonly #reader: Reader
@@ -55,7 +58,7 @@ export class Sessions {
     this.#cancel = options.cancel
   }
 
-  /** One read in each session that may; begins new ones up to the wanted number. */
+  /** Makes one read in each session that is due, and starts sessions up to the wanted number. */
   turn(): void {
     this.#reader.count('beats')
     while (this.#open.length < this.#habits.leases) this.lease()
@@ -64,23 +67,23 @@ export class Sessions {
     this.#end(now)
   }
 
-  /** Whether the next turn would read something. */
+  /** Returns whether the next turn would read something. */
   get isBusy(): boolean {
-    return this.#open.some(({ isFoldPaced }) => !isFoldPaced)
+    return this.#open.some(({ isPersistPaced }) => !isPersistPaced)
   }
 
-  /** The newest record, through either endpoint where none is named. */
+  /** Leases the newest snapshot, through a random endpoint where none is named. */
   lease(wanted?: Endpoint): Session {
     const endpoint = wanted ?? (this.#reader.random() < 0.3 ? 'standard' : 'flashblocks')
     return this.#take(this.#chain.lease(endpoint), endpoint)
   }
 
-  /** A record that another thread holds for this one. False: it is gone. */
-  adopt(record: number): boolean {
-    const leased = this.#chain.adopt(record, 'flashblocks')
+  /** Adopts a snapshot that another thread holds for this one. Returns false when it is gone. */
+  adopt(snapshot: number): boolean {
+    const leased = this.#chain.adopt(snapshot, 'flashblocks')
     if (leased === undefined) return false
     this.#reader.count('adopted')
-    const oldest = this.#open.length > MOST ? this.#open[0] : undefined
+    const oldest = this.#open.length > MAX ? this.#open[0] : undefined
     if (oldest !== undefined) this.release(oldest)
     this.#take(leased, 'flashblocks')
     return true
@@ -88,17 +91,17 @@ export class Sessions {
 
   #take(leased: LeasedView, endpoint: Endpoint): Session {
     const { random, count, truth } = this.#reader
-    if (noteSeen(truth.ledger, leased.record)) count('records')
+    if (markSeen(truth.ledger, leased.snapshot)) count('snapshots')
     count('leases')
     const longest = this.#habits.longestMs / SHORTEST_MS
     const now = performance.now()
     const session: Session = {
       reading: openReading(this.#reader, leased, endpoint),
       untilMs: now + SHORTEST_MS * longest ** random(),
-      isFoldPaced: random() * 100 < this.#habits.foldPaced,
-      fold: this.#fold(),
+      isPersistPaced: random() * 100 < this.#habits.persistPaced,
+      persistedId: this.#persistedId(),
       readAtMs: now,
-      place: undefined,
+      at: undefined,
       isLent: false,
       isOver: false,
     }
@@ -111,22 +114,22 @@ export class Sessions {
     this.#open = []
   }
 
-  #fold(): number {
-    return Atomics.load(this.#reader.arena.words, FOLD)
+  #persistedId(): number {
+    return Atomics.load(this.#reader.arena.words, PERSISTED_ID)
   }
 
   #read(session: Session, now: number): void {
     if (session.isOver) return
-    const fold = this.#fold()
-    const isSame = fold === session.fold
-    if (session.isFoldPaced && isSame && now - session.readAtMs < PATIENCE_MS) return
-    if (!isSame) this.#reader.count('foldsBetween')
-    session.fold = fold
+    const persistedId = this.#persistedId()
+    const isSame = persistedId === session.persistedId
+    if (session.isPersistPaced && isSame && now - session.readAtMs < TIMEOUT_MS) return
+    if (!isSame) this.#reader.count('persistsBetween')
+    session.persistedId = persistedId
     session.readAtMs = now
     this.#reader.count('reads')
     this.#countOlder(session.reading)
     try {
-      this.#ask(session)
+      this.#request(session)
     } catch (error) {
       if (!(error instanceof ViewError)) throw error
       checkRefusal(session.reading, error, session.reading.topHeight, false)
@@ -135,20 +138,20 @@ export class Sessions {
     }
   }
 
-  #ask(session: Session): void {
+  #request(session: Session): void {
     const { random } = this.#reader
     const { reading } = session
     if (random() < this.#habits.chainShare) {
-      askChain(reading)
+      requestChain(reading)
       return
     }
-    if (session.place === undefined || random() < 0.3) session.place = choosePlace(reading)
-    if (session.place !== undefined) askState(session.place)
+    if (session.at === undefined || random() < 0.3) session.at = chooseState(reading)
+    if (session.at !== undefined) requestState(session.at)
   }
 
-  /** The block of this view has got further flashblocks since. */
+  /** Counts views whose block has more flashblocks by now. */
   #countOlder({ top }: Reading): void {
-    if (top.step === WHOLE) return
+    if (top.step === FINAL_STEP) return
     const { steps } = blockOf(this.#reader.truth.ledger, top.salt)
     if (steps > top.step + 1) this.#reader.count('olderIndices')
   }
@@ -157,7 +160,7 @@ export class Sessions {
     const cancelled = Atomics.load(this.#cancel, 0)
     for (const session of [...this.#open]) {
       if (session.isLent) continue
-      const isCancelled = session.reading.leased.record <= cancelled
+      const isCancelled = session.reading.leased.snapshot <= cancelled
       if (isCancelled) this.#reader.count('cancelled')
       if (isCancelled || session.isOver || now >= session.untilMs) this.release(session)
     }

@@ -1,40 +1,40 @@
 /**
- * Plain rules for all that a block holds: what each flashblock writes follows from the run's seed, the block's salt and the index alone,
- * and every value says who wrote it. A reader finds the last writer of a key by going back block by block; it shares no code with what
- * it checks.
+ * Plain rules for the content of blocks. The writes of a flashblock follow from the run's seed, the
+ * block's salt and the index alone. Every value names its writer. A reader finds the last writer of
+ * a key by going back block by block. The rules share no code with the product that they check.
  */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { EMPTY_HASH, keccak256 } from '../../engine/primitives/keccak.ts'
 import { encodeAccount } from '../../engine/state/account-codec.ts'
 import type { AccountState } from '../../engine/state/diff.ts'
-import { blockOf, GENESIS, MAX_STEPS, type SharedLedger, WHOLE } from './ledger.ts'
+import { blockOf, FINAL_STEP, GENESIS, MAX_STEPS, type SharedLedger } from './ledger.ts'
 
 export const ACCOUNTS = 48
 export const SLOTS = 4
-/** Every account is written or removed, with all its slots, in one block of so many. */
+/** Every account is written or removed, with all its slots, in one of so many blocks. */
 const PERIOD = 24
 const RANDOM_WRITES = 5
-/** Accounts that half of the other writes, and half of the questions, are about. */
+/** Half of the other writes and half of the questions concern these few accounts. */
 const HOT = 6
 
-/** What one flashblock does to one account. */
+/** The change that one flashblock makes to one account. */
 export type Write = {
   readonly salt: number
   readonly height: number
   readonly step: number
-  /** `slots` leaves the account as it is, and does nothing to one that is absent. `remove` zeroes every slot. */
+  /** `slots` changes slots alone, and only of an existing account. `remove` zeroes every slot. */
   readonly kind: 'set' | 'slots' | 'remove'
-  /** Bits of the slots that are written, and of those that become zero. */
+  /** Bits of the written slots, and of those among them that become zero. */
   readonly slots: number
   readonly zeros: number
-  /** 0: none; up to 3: code that others have as well; 4: its own. */
+  /** 0: no code; 1 to 3: code that other accounts have as well; 4: its own code. */
   readonly code: number
 }
 
-/** A block as it was after a step; WHOLE: at its end. */
+/** A block after a step; FINAL_STEP: at its end. */
 export type Point = { readonly salt: number; readonly step: number }
 
-/** One of the accounts, often one of a few. */
+/** Chooses an account, often one of a few. */
 export const hotAccount = (bits: number): number =>
   (bits >>> 24) % 2 === 0 ? bits % HOT : bits % ACCOUNTS
 
@@ -44,7 +44,7 @@ export const slotOf = (slot: number): Bytes => new Uint8Array(32).fill(slot + 1)
 export const ADDRESSES = Array.from({ length: ACCOUNTS }, (_, at) => addressOf(at))
 export const SLOT_KEYS = Array.from({ length: SLOTS }, (_, at) => slotOf(at))
 
-/** 32 random bits that follow from four numbers. */
+/** Derives 32 random bits from four numbers. */
 export function mix(a: number, b: number, c: number, d: number): number {
   let h = a | 0
   for (const part of [b, c, d]) {
@@ -60,9 +60,9 @@ export function mix(a: number, b: number, c: number, d: number): number {
 export type Truth = {
   readonly ledger: SharedLedger
   writes(salt: number, step: number): ReadonlyMap<number, Write>
-  /** Who set the account as it is; undefined: it is absent. */
+  /** Returns the write that set the account; undefined: the account is absent. */
   account(point: Point, account: number): Write | undefined
-  /** Who wrote the slot; undefined: it is zero. */
+  /** Returns the write that set the slot; undefined: the slot is zero. */
   slot(point: Point, account: number, slot: number): Write | undefined
 }
 
@@ -79,10 +79,10 @@ export function openTruth(ledger: SharedLedger): Truth {
     known.set(key, made)
     return made
   }
-  /** The writes to an account up to a point, newest first. */
+  /** Lists the writes to an account up to a point, newest first. */
   function* writesTo({ salt, step }: Point, account: number): Generator<Write> {
     let at = blockOf(ledger, salt)
-    let from = step === WHOLE ? at.steps - 1 : step
+    let from = step === FINAL_STEP ? at.steps - 1 : step
     while (at.salt !== GENESIS) {
       for (let each = from; each >= 0; each--) {
         const write = writes(at.salt, each).get(account)
@@ -102,7 +102,7 @@ export function openTruth(ledger: SharedLedger): Truth {
     for (const write of writesTo(point, of)) {
       if (write.kind === 'remove') return undefined
       if ((write.slots & bit) === 0) continue
-      // No account, no slots: whatever was there went with it.
+      // An absent account has no slots: its removal zeroed them, and this write had no effect.
       if (write.kind === 'slots' && account(write, of) === undefined) return undefined
       return (write.zeros & bit) === 0 ? write : undefined
     }
@@ -136,7 +136,7 @@ function writesOf(ledger: SharedLedger, salt: number, step: number): ReadonlyMap
   return writes
 }
 
-/** The account as the write left it. */
+/** Returns the account after the write. */
 export function accountOf(write: Write, account: number): AccountState {
   const { salt, height, step } = write
   return {
@@ -146,11 +146,11 @@ export function accountOf(write: Write, account: number): AccountState {
     codeHash: codeHashOf(write, account),
   }
 }
-/** 72 bytes. */
+/** The encoding has 72 bytes. */
 export const accountBytes = (write: Write, account: number): Bytes =>
   encodeAccount(accountOf(write, account))
 
-/** 32 bytes, never zero. */
+/** The value has 32 bytes and is never zero. */
 export function slotBytes({ salt, height, step }: Write, account: number, slot: number): Bytes {
   const sum = mix(salt, step, account, slot)
   const words = [0x51070000 | slot, salt, height, step, account, slot, sum, ~sum]
@@ -168,7 +168,7 @@ export function codeOf({ salt, step, code }: Write, account: number): Bytes {
 const codeHashOf = (write: Write, account: number): Bytes =>
   write.code === 0 ? EMPTY_HASH : keccak256(codeOf(write, account))
 
-/** Who wrote a value that was found: for messages. */
+/** Names the writer of a value, for messages. */
 export const writerOfAccount = (bytes: Bytes): string => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const nonce = Number(view.getBigUint64(0))

@@ -1,24 +1,24 @@
-/** A store whose reads can be held up before and after, and whose flat reads are counted. */
+/** A store that can delay each read before and after, and counts the reads of flat state. */
 import type { StoreReader } from '../../engine/storage/types.ts'
 
 export function watchStore(
   store: StoreReader,
-  holdUp: () => void,
+  stall: () => void,
 ): { readonly store: StoreReader; readonly flatReads: () => number } {
   let flatReads = 0
-  const held =
+  const stalling =
     <Args extends readonly unknown[], Result>(read: (...args: Args) => Result) =>
     (...args: Args): Result => {
-      holdUp()
+      stall()
       const result = read(...args)
-      holdUp()
+      stall()
       return result
     }
   const counted = <Args extends readonly unknown[], Result>(read: (...args: Args) => Result) => {
-    const heldUp = held(read)
+    const stalled = stalling(read)
     return (...args: Args): Result => {
       flatReads++
-      return heldUp(...args)
+      return stalled(...args)
     }
   }
   return {
@@ -27,13 +27,13 @@ export function watchStore(
       ...store,
       flatAccount: counted(store.flatAccount),
       flatSlot: counted(store.flatSlot),
-      accountHistory: held(store.accountHistory),
-      slotHistory: held(store.slotHistory),
-      hashOfNumber: held(store.hashOfNumber),
-      blocksOf: held(store.blocksOf),
-      transactionPlace: held(store.transactionPlace),
-      transactionPlaces: held(store.transactionPlaces),
-      momentary: held(store.momentary),
+      accountHistory: stalling(store.accountHistory),
+      slotHistory: stalling(store.slotHistory),
+      hashOfNumber: stalling(store.hashOfNumber),
+      blocksOf: stalling(store.blocksOf),
+      transactionLocation: stalling(store.transactionLocation),
+      transactionLocations: stalling(store.transactionLocations),
+      partialHeader: stalling(store.partialHeader),
     },
   }
 }

@@ -1,4 +1,7 @@
-/** The state as the writer carries it forward, block after block: what it hands over as diffs, and the root that the keeper checks. */
+/**
+ * The state that the writer carries from block to block. The writer submits its changes as diffs,
+ * and the persistence thread checks its root.
+ */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { keccak256 } from '../../engine/primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../../engine/primitives/rlp.ts'
@@ -25,7 +28,7 @@ export type World = readonly Account[]
 const ABSENT: Account = { write: undefined, slots: Array.from({ length: SLOTS }, () => undefined) }
 export const EMPTY_WORLD: World = Array.from({ length: ACCOUNTS }, () => ABSENT)
 
-/** The world after one flashblock more. */
+/** Returns the world after one more flashblock. */
 export function applyWrites(world: World, writes: ReadonlyMap<number, Write>): World {
   const next = [...world]
   for (const [at, write] of writes) next[at] = written(world[at]!, write, at)
@@ -43,7 +46,7 @@ function written(account: Account, write: Write, at: number): Account {
   return { write: write.kind === 'set' ? write : account.write, slots }
 }
 
-/** What turned `from` into `to`; the values before are those of `parent`. */
+/** Returns the changes from `from` to `to`. Their previous values are those of `parent`. */
 export function diffOf(from: World, to: World, parent: World): StateDiff {
   return ADDRESSES.flatMap((address, at): AccountChange[] => {
     const [was, is, before] = [from[at]!, to[at]!, parent[at]!]
@@ -66,12 +69,12 @@ export function diffOf(from: World, to: World, parent: World): StateDiff {
   })
 }
 
-/** By account: what the trie holds of it, made once. */
+/** Cached trie leaf of each account. */
 const leaves = new WeakMap<Account, { readonly key: Bytes; readonly value: Bytes }>()
 const NAMES = ADDRESSES.map((address) => keccak256(address))
 const SLOT_NAMES = SLOT_KEYS.map((key) => keccak256(key))
 
-/** By a way of its own, not the keeper's. */
+/** Computes the root without the code of the persistence thread. */
 export function stateRootOf(world: World): Bytes {
   const all = world.flatMap((account, at) => {
     if (account.write === undefined) return []

@@ -1,9 +1,12 @@
-/** The writer's thread: steps of the driver at a steady rate, answers of the keeper as they come. */
+/**
+ * The thread of the writer: it takes steps of the driver at a steady rate, and responses of the
+ * persistence thread as they arrive.
+ */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import type { KeeperAnswer } from '../../engine/storage/types.ts'
+import type { PersistenceResponse } from '../../engine/storage/types.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
-import { postRequest } from '../../workers/keeper/request.ts'
-import type { KeeperOpened } from '../../workers/thread/messages.ts'
+import { postRequest } from '../../workers/persistence/request.ts'
+import type { PersistenceOpened } from '../../workers/thread/messages.ts'
 import { openCounters, type SharedCounters } from './counters.ts'
 import { Driver, type Habits } from './driver.ts'
 import type { SharedLedger } from './ledger.ts'
@@ -14,8 +17,8 @@ export type WriterData = {
   readonly views: SharedViews
   readonly ledger: SharedLedger
   readonly counters: SharedCounters
-  readonly keeper: MessagePort
-  /** [readers of this record and older ones let go, …]. */
+  readonly persistence: MessagePort
+  /** [newest snapshot whose readers must release, …]. */
   readonly control: Int32Array<SharedArrayBuffer>
   readonly habits: Habits
   readonly foldDepth: number
@@ -23,7 +26,10 @@ export type WriterData = {
   readonly stepsPerSecond: number
   readonly seed: number
 }
-/** `stop`: nothing is begun any more. `drain`: what became of the pages, once no reader holds any. */
+/**
+ * `stop`: the writer starts nothing more. `drain`: it reports on the pages, once no reader holds
+ * any.
+ */
 export type ToTortureWriter = 'stop' | 'drain'
 export type FromTortureWriter =
   | { readonly type: 'ready' }
@@ -31,45 +37,45 @@ export type FromTortureWriter =
   | { readonly type: 'drained'; readonly lost: string | undefined }
   | { readonly type: 'fault'; readonly message: string }
 
-/** Steps that are made up for at once after a pause of the machine. */
+/** Maximum of steps that are made up for at once after a pause of the machine. */
 const MAX_BURST = 5
 
 if (parentPort !== null) run(parentPort, workerData as WriterData)
 
 function run(main: MessagePort, data: WriterData): void {
-  const { keeper, counters, stepsPerSecond } = data
-  const tell = (message: FromTortureWriter) => main.postMessage(message)
+  const { persistence, counters, stepsPerSecond } = data
+  const notify = (message: FromTortureWriter) => main.postMessage(message)
   let isStopped = false
   const guarded = (work: () => void) => {
     try {
       work()
     } catch (error) {
       isStopped = true
-      tell({ type: 'fault', message: `the writer: ${(error as Error).stack}` })
+      notify({ type: 'fault', message: `the writer: ${(error as Error).stack}` })
     }
   }
   const driver = new Driver({
     ...data,
     count: openCounters(counters, WRITER_ROW),
-    send: (request) => postRequest(keeper, request),
-    cancel: (record) => void Atomics.store(data.control, 0, record),
+    send: (request) => postRequest(persistence, request),
+    cancel: (snapshot) => void Atomics.store(data.control, 0, snapshot),
   })
   let hasToStop = false
   const settle = () => {
     if (!hasToStop || !driver.isIdle || isStopped) return
     isStopped = true
-    tell({ type: 'stopped' })
+    notify({ type: 'stopped' })
   }
-  keeper.on('message', (message: KeeperAnswer | KeeperOpened) =>
+  persistence.on('message', (message: PersistenceResponse | PersistenceOpened) =>
     guarded(() => {
       if (message.type === 'opened') return
-      driver.answer(message)
+      driver.respond(message)
       settle()
     }),
   )
   main.on('message', (message: ToTortureWriter) =>
     guarded(() => {
-      if (message === 'drain') return tell({ type: 'drained', lost: driver.drain() })
+      if (message === 'drain') return notify({ type: 'drained', lost: driver.drain() })
       hasToStop = true
       settle()
     }),
@@ -88,6 +94,6 @@ function run(main: MessagePort, data: WriterData): void {
     })
     setTimeout(go, Math.max(0, dueMs - performance.now()))
   }
-  tell({ type: 'ready' })
+  notify({ type: 'ready' })
   go()
 }

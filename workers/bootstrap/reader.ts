@@ -1,11 +1,14 @@
-/** Reads for new replicas in a thread of its own, one answer after the other: neither clients nor the chain wait for it. */
+/**
+ * Reads for new replicas in a thread of its own, one request at a time. Neither clients nor the
+ * chain wait for it.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { NETWORKS } from '../../engine/chainspec/networks.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
-import { AskedError, readAsked } from '../../engine/storage/bootstrap/asked.ts'
+import { CopyRequestError, readCopyRequest } from '../../engine/storage/bootstrap/copy-request.ts'
 import { type BootstrapSource, openBootstrapSource } from '../../engine/storage/bootstrap/source.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { DirectoryError, readMarker } from '../../engine/storage/directory/marker.ts'
@@ -18,18 +21,18 @@ function run(main: MessagePort, data: ReaderData): void {
   const source = openSource(data)
   main.on('message', (message: ToReader) => {
     if (message.type === 'stop') return main.close()
-    const answer = answerOf(source, message.query)
-    const said: FromReader = { type: 'answer', request: message.request, answer }
-    main.postMessage(said, 'bytes' in answer ? [answer.bytes.buffer] : [])
+    const response = responseOf(source, message.query)
+    const said: FromReader = { type: 'answer', request: message.request, response }
+    main.postMessage(said, 'bytes' in response ? [response.bytes.buffer] : [])
   })
 }
 
-function answerOf(source: BootstrapSource, query: string): Read {
+function responseOf(source: BootstrapSource, query: string): Read {
   try {
-    // In a memory of its own, which goes to the main thread.
-    return { bytes: new Uint8Array(source.answer(readAsked(new URLSearchParams(query)))) }
+    // The bytes are copied into a buffer that can be transferred to the main thread.
+    return { bytes: new Uint8Array(source.respond(readCopyRequest(new URLSearchParams(query)))) }
   } catch (error) {
-    if (error instanceof AskedError) return { wrong: error.message }
+    if (error instanceof CopyRequestError) return { wrong: error.message }
     throw error
   }
 }
@@ -37,16 +40,21 @@ function answerOf(source: BootstrapSource, query: string): Read {
 function openSource({ database, path, chunkBytes, keepsDiffs }: ReaderData): BootstrapSource {
   const attached = attachDatabase(database)
   const marker = readMarker(path)
-  if (marker === undefined) throw new DirectoryError('foreign', `${path} holds no chain`)
+  if (marker === undefined) throw new DirectoryError('foreign', `${path} has no chain`)
   const { chainId, genesis, chain, forkTimes } = marker
   return openBootstrapSource({
-    ...{ database: attached, chainId, genesis, forkTimes, chunkBytes, keepsDiffs },
+    database: attached,
+    chainId,
+    genesis,
+    forkTimes,
+    chunkBytes,
+    keepsDiffs,
     chain: isNetwork(chain, genesis) ? chain : undefined,
     genesisFile: () => new Uint8Array(readFileSync(join(path, GENESIS_FILE))),
   })
 }
 
-/** A development chain has the name of a network, and a genesis of its own. */
+/** A development chain has the name of a network, but a genesis of its own. */
 function isNetwork(name: string, genesis: string): boolean {
   return NETWORKS.has(name) && bytesToHex(chainSpec({ name }).genesisHash) === genesis
 }

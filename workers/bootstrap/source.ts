@@ -1,13 +1,16 @@
-/** This node as a source of new replicas: who copies it, how much they get in a second, and the thread that reads for them. */
+/**
+ * This node as a source of new replicas: limits the copies and their bandwidth, and runs the
+ * reading thread.
+ */
 import type { Database } from '../../engine/storage/database/types.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
-import type { NodeConfig } from '../config/serving.ts'
+import type { Limits } from '../../rpc/core/limits.ts'
+import type { NodeConfig } from '../config/serving-options.ts'
 import type { Report } from '../observe/reporter.ts'
 import { createQuestions } from '../thread/questions.ts'
 import { startThread, type Thread } from '../thread/thread.ts'
 import type { FromReader, Read, ReaderData, ToReader } from './messages.ts'
 
-export type BootstrapAnswer = {
+export type BootstrapResponse = {
   readonly status: number
   readonly wrong?: string
   readonly headers?: Readonly<Record<string, string>>
@@ -15,9 +18,9 @@ export type BootstrapAnswer = {
 }
 
 export interface BootstrapService {
-  /** @param url of the request: `by` in its query says which copy it is */
-  answer(url: string): Promise<BootstrapAnswer>
-  /** Counts for metrics: copies at the moment, answers, bytes that were sent, questions that were refused. */
+  /** @param url URL of the request; `by` in its query names the copy */
+  respond(url: string): Promise<BootstrapResponse>
+  /** Counts for metrics: current copies, responses, sent bytes and refused requests. */
   stats(): Readonly<Record<string, number>>
   close(withinMs?: number): Promise<void>
 }
@@ -29,59 +32,62 @@ export type ServiceOptions = {
     'bootstraps' | 'bootstrapIdleMs' | 'bootstrapChunkBytes' | 'bootstrapBytesPerSecond'
   >
   readonly database: Pick<Database, 'share' | 'threadEnded'>
-  /** Of the data directory. */
   readonly path: string
   readonly report: Report
   /** Monotonic milliseconds. */
   readonly now: () => number
 }
 
-/** For one answer. */
-const PATIENCE_MS = 30_000
+const TIMEOUT_MS = 30_000
 const STOP_MS = 3_000
 
-type Copying = { askedAt: number; isAsking: boolean }
+type Copying = { requestedAt: number; isRequesting: boolean }
 
 export function openBootstrapService(options: ServiceOptions): BootstrapService {
   const { limits, now } = options
   const copies = new Map<string, Copying>()
   const reading = openReading(options)
   const counts = { answers: 0, bytes: 0, refused: 0 }
-  /** When all that was sent is paid for. */
+  /** Time at which the bandwidth allows the next response. */
   let freeAt = 0
-  const refused = (status: number, wrong: string, seconds = 0): BootstrapAnswer => {
+  const refused = (status: number, wrong: string, seconds = 0): BootstrapResponse => {
     counts.refused++
     return { status, wrong, ...(seconds > 0 && { headers: { 'retry-after': String(seconds) } }) }
   }
-  /** Of this name; undefined: there are as many as may be. */
+  /** Returns the copy of this name; undefined if the maximum number of copies is reached. */
   function copyOf(name: string): Copying | undefined {
-    for (const [other, { askedAt, isAsking }] of copies)
-      if (!isAsking && now() - askedAt > limits.bootstrapIdleMs) copies.delete(other)
+    for (const [other, { requestedAt, isRequesting }] of copies)
+      if (!isRequesting && now() - requestedAt > limits.bootstrapIdleMs) copies.delete(other)
     const known = copies.get(name)
     if (known !== undefined || copies.size >= limits.bootstraps) return known
-    const copying = { askedAt: now(), isAsking: false }
+    const copying = { requestedAt: now(), isRequesting: false }
     copies.set(name, copying)
     return copying
   }
-  async function paid(): Promise<void> {
+  async function bandwidthDue(): Promise<void> {
     const waitMs = freeAt - now()
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
   }
   return {
-    async answer(url) {
+    async respond(url) {
       const at = url.indexOf('?')
       const query = new URLSearchParams(at === -1 ? '' : url.slice(at + 1))
       const name = query.get('by') ?? ''
       if (!/^[0-9a-f]{32}$/.test(name)) return refused(400, 'by: expected 32 hex digits')
       const copying = copyOf(name)
       if (copying === undefined)
-        return refused(503, `${copies.size} copies are under way: --limit-bootstraps`, 5)
-      if (copying.isAsking) return refused(429, 'this copy has a question open', 1)
-      copying.isAsking = true
+        return refused(
+          503,
+          `${copies.size} copies are in progress (--limit-bootstraps): retry in 5 s`,
+          5,
+        )
+      if (copying.isRequesting)
+        return refused(429, 'this copy already has an unanswered request', 1)
+      copying.isRequesting = true
       try {
-        await paid()
-        const read = await reading.ask(query.toString())
-        if (read === undefined) return refused(503, 'the state cannot be read at the moment', 1)
+        await bandwidthDue()
+        const read = await reading.request(query.toString())
+        if (read === undefined) return refused(503, 'the state cannot be read now: retry in 1 s', 1)
         if ('wrong' in read) return refused(400, read.wrong)
         counts.answers++
         counts.bytes += read.bytes.length
@@ -89,8 +95,8 @@ export function openBootstrapService(options: ServiceOptions): BootstrapService 
         freeAt = Math.max(freeAt, now()) + costMs
         return { status: 200, bytes: read.bytes }
       } finally {
-        copying.isAsking = false
-        copying.askedAt = now()
+        copying.isRequesting = false
+        copying.requestedAt = now()
       }
     },
     stats: () => ({ ...counts, copies: copies.size }),
@@ -98,13 +104,13 @@ export function openBootstrapService(options: ServiceOptions): BootstrapService 
   }
 }
 
-/** As the head of an answer says (chunk.ts). */
+/** Bytes before compression, as the head of a response says (chunk.ts). */
 const rawBytes = (bytes: Uint8Array<ArrayBuffer>): number =>
   new DataView(bytes.buffer, bytes.byteOffset).getUint32(12)
 
-/** The thread is there while somebody copies. */
+/** The thread runs while a replica copies. */
 function openReading({ config, limits, database, path, report }: ServiceOptions) {
-  const questions = createQuestions<Read>(PATIENCE_MS)
+  const questions = createQuestions<Read>(TIMEOUT_MS)
   let thread: Thread<ToReader> | undefined
   let idle: NodeJS.Timeout | undefined
   const stop = async (withinMs = STOP_MS) => {
@@ -115,13 +121,17 @@ function openReading({ config, limits, database, path, report }: ServiceOptions)
   }
   const start = (): Thread<ToReader> => {
     const data: ReaderData = {
-      ...{ database: database.share(), path, chunkBytes: limits.bootstrapChunkBytes },
+      database: database.share(),
+      path,
+      chunkBytes: limits.bootstrapChunkBytes,
       keepsDiffs: config.historyBlocks !== 'all',
     }
     const own = startThread<ToReader, FromReader>({
-      ...{ name: 'bootstrap', file: new URL('./reader.ts', import.meta.url), data },
+      name: 'bootstrap',
+      file: new URL('./reader.ts', import.meta.url),
+      data,
       onMessage: (message) => {
-        if (message.type === 'answer') questions.answer(message.request, message.answer)
+        if (message.type === 'answer') questions.respond(message.request, message.response)
       },
       onLost(reason) {
         report('bootstrap_failed', { reason })
@@ -133,12 +143,12 @@ function openReading({ config, limits, database, path, report }: ServiceOptions)
     return own
   }
   return {
-    ask(query: string): Promise<Read | undefined> {
+    request(query: string): Promise<Read | undefined> {
       clearTimeout(idle)
       thread ??= start()
-      const asked = thread
+      const requested = thread
       return questions
-        .ask((request) => asked.post({ type: 'ask', request, query }))
+        .request((request) => requested.post({ type: 'ask', request, query }))
         .finally(() => {
           clearTimeout(idle)
           idle = setTimeout(() => void stop(), limits.bootstrapIdleMs).unref()

@@ -1,16 +1,19 @@
-/** Feed messages as JSON lines: {id, frame, base64} in, {id, message} or {id, refuse} out, one answer a line. */
+/**
+ * Decodes feed messages as JSON lines, one response for each: {id, frame, base64} becomes {id,
+ * message} or {id, refuse}.
+ */
 import { createInterface } from 'node:readline'
 import { type DecodedPacket, decodePacket } from '../../engine/flashblocks/codec.ts'
 import { flashblockJson } from '../../engine/flashblocks/json.ts'
 import { decodeSideData, type FeedSideData } from '../../engine/flashblocks/metadata.ts'
 import type { Flashblock } from '../../engine/flashblocks/types.ts'
 
-/** The answer to one line of input; a line that is no request is refused with what a request looks like. */
-export function answerLine(line: string): string {
+/** Responds to one line of input; an invalid line gets a refusal that names the expected format. */
+export function responseLine(line: string): string {
   const request = decodeRequest(line)
   if (!request) return JSON.stringify({ id: null, refuse: 'expected {"id", "frame", "base64"}' })
   const { id, base64 } = request
-  return JSON.stringify({ id, ...answerPacket(decodePacket(Buffer.from(base64, 'base64'))) })
+  return JSON.stringify({ id, ...responsePacket(decodePacket(Buffer.from(base64, 'base64'))) })
 }
 
 function decodeRequest(line: string): { id: unknown; base64: string } | undefined {
@@ -24,8 +27,11 @@ function decodeRequest(line: string): { id: unknown; base64: string } | undefine
   }
 }
 
-/** The wire's names, normalised: lower case, minimal quantities, null for what is absent. */
-function answerPacket(decoded: DecodedPacket): { message: unknown } | { refuse: string } {
+/**
+ * Formats a message with the names of the wire: lower case, minimal quantities, null for absent
+ * fields.
+ */
+function responsePacket(decoded: DecodedPacket): { message: unknown } | { refuse: string } {
   if ('refuse' in decoded) return { refuse: decoded.refuse }
   if ('ignore' in decoded) return { message: { kind: 'skip' } }
   const { message } = decoded
@@ -55,4 +61,4 @@ function normalised(flashblock: Flashblock, sides: FeedSideData) {
 
 if (import.meta.main)
   for await (const line of createInterface({ input: process.stdin }))
-    process.stdout.write(`${answerLine(line)}\n`)
+    process.stdout.write(`${responseLine(line)}\n`)

@@ -1,4 +1,4 @@
-/** The commands, in the order of the help: a new one is a folder here, and a line. */
+/** The commands in the order of the help. A new command is a folder here and a line below. */
 import type { Known } from '../config/config.ts'
 import { bench } from './bench/command.ts'
 import { bootstrap } from './bootstrap/command.ts'

@@ -1,10 +1,10 @@
-/** The configuration file: a JSON object whose keys are the flags without their dashes. */
+/** Reads the configuration file: a JSON object whose keys are flags without dashes. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { core } from 'zod'
-import { hint } from './nearest.ts'
+import { hint } from './closest-name.ts'
 
-/** Most starts have no file and need not load what checks one: 60 ms (2026-11). */
+/** Zod is loaded on demand, because most starts have no file, and loading takes 60 ms (2026-11). */
 function openSchema() {
   const { z }: typeof import('zod') = createRequire(import.meta.url)('zod')
   const scalar = z.union([z.string(), z.number(), z.boolean()])
@@ -12,12 +12,12 @@ function openSchema() {
 }
 
 export type FileSettings = {
-  /** Values in the text form that a flag would have. */
+  /** Values as text, as flags have them. */
   readonly values: ReadonlyMap<string, string>
   readonly problems: readonly string[]
 }
 
-/** Never throws: what is wrong with the file is a problem like any other. */
+/** Reads the file and returns its problems; never throws. */
 export function readConfigFile(path: string, keys: Iterable<string>): FileSettings {
   const nothing: ReadonlyMap<string, string> = new Map()
   let json: unknown

@@ -1,9 +1,12 @@
-/** What a command line asks for: a command to run with its configuration, or a text. The only reader of flags, environment and file. */
+/**
+ * Reads flags, environment and configuration file, and returns the command to run or a text to
+ * print. No other module reads them.
+ */
 import { readFileSync } from 'node:fs'
+import { hint } from './closest-name.ts'
 import { type Command, ConfigError, kebab } from './command.ts'
-import { parseFlags, show } from './flags.ts'
+import { formatValue, parseFlags } from './flags.ts'
 import { type Environment, type Resolved, resolve } from './layers.ts'
-import { hint } from './nearest.ts'
 
 export type Invocation =
   | {
@@ -12,21 +15,21 @@ export type Invocation =
       readonly config: Resolved['config']
       readonly operands: readonly string[]
     }
-  /** For standard output. */
+  /** Text for standard output. */
   | { readonly action: 'print'; readonly text: string }
 
 export type Known = {
-  /** The first is meant where none is named. */
+  /** The first command is the default. */
   readonly commands: readonly [Command, ...Command[]]
-  /** Names of commands that a later version will have. */
+  /** Names of commands that are planned for a later version. */
   readonly notYet: readonly string[]
 }
 
-/** `config` runs nothing. */
+/** The command `config` runs nothing. */
 const INSPECT = {
   name: 'config',
   heading: 'More',
-  summary: 'config check says what is wrong with the configuration, config dump prints it',
+  summary: 'config check reports errors in the configuration, config dump prints it',
 }
 
 /** @throws {ConfigError} */
@@ -58,7 +61,7 @@ export function readInvocation(
   throw new ConfigError(`unknown command "${name}"${hint(name, names, '--help lists them')}`)
 }
 
-/** `help COMMAND` is `COMMAND --help`. */
+/** Turns `help COMMAND` into `COMMAND --help`. */
 function helpOf(argv: readonly string[], known: Known): readonly string[] {
   const [first, name = '', ...rest] = argv
   return first === 'help' && (find(name, known) ?? name === INSPECT.name)
@@ -71,11 +74,13 @@ const find = (name: string, { commands }: Known): Command | undefined =>
 const listed = ({ commands }: Known) => [...commands, INSPECT]
 const print = (text: string): Invocation => ({ action: 'print', text })
 
-/** Of the environment and of the file, which all commands share. */
 const keysOf = ({ commands }: Known): ReadonlySet<string> =>
   new Set(commands.flatMap(({ flags }) => Object.keys(flags).map(kebab)))
 
-/** `config check|dump [COMMAND] FLAGS`: as that command would see it. @throws {ConfigError} with every problem. */
+/**
+ * `config check|dump [COMMAND] FLAGS`: inspects the configuration of a command.
+ * @throws {ConfigError} with every problem
+ */
 function inspect(argv: readonly string[], environment: Environment, known: Known): Invocation {
   const [what = '', ...rest] = argv
   if (what !== 'check' && what !== 'dump') {
@@ -96,33 +101,31 @@ function inspect(argv: readonly string[], environment: Environment, known: Known
   return print(dump(resolved))
 }
 
-/** Of user and password in a URL, the password. */
 const PASSWORD = /(?<=:\/\/[^/?#@]*:)[^/?#]*(?=@)/g
 
-/** A line for each setting, with its origin. What it prints is shown to others: without passwords. */
+/** Prints each setting with its origin. Passwords are removed, because people share this output. */
 function dump({ config, settings }: Resolved): string {
   const effective = new Map(Object.entries(config).map(([name, value]) => [kebab(name), value]))
   const width = Math.max(...settings.map(({ key }) => key.length))
   const lines = settings.map(
     ({ key, origin }) =>
-      `${key.padEnd(width)}  ${show(effective.get(key)).replace(PASSWORD, '***')}  # ${origin}`,
+      `${key.padEnd(width)}  ${formatValue(effective.get(key)).replace(PASSWORD, '***')}  # ${origin}`,
   )
   return `${lines.join('\n')}\n`
 }
 
 function usage(known: Known): string {
   const groups = Map.groupBy(listed(known), ({ heading = 'Commands' }) => heading)
-  const shown = [...groups].map(
+  const sections = [...groups].map(
     ([heading, commands]) =>
       `${heading}:\n${commands.map(({ name, summary }) => `  ${name.padEnd(14)}${summary}\n`).join('')}\n`,
   )
-  return `Usage: flashnode COMMAND [FLAGS]\n\n${shown.join('')}${FIRST_STEPS}`
+  return `Usage: flashnode COMMAND [FLAGS]\n\n${sections.join('')}${FIRST_STEPS}`
 }
-const FIRST_STEPS = `Begin with \`flashnode dev\`: a chain of its own, at http://127.0.0.1:8545/ for wallets, libraries and browsers.
-\`flashnode COMMAND --help\` has the flags and examples of one, \`--help limits\` its bounds; \`flashnode --version\` says the version.
+const FIRST_STEPS = `Start with \`flashnode dev\`: a local development chain at http://127.0.0.1:8545/ for wallets, libraries and browsers.
+\`flashnode COMMAND --help\` lists the flags and examples of a command, \`--help limits\` its limits; \`flashnode --version\` prints the version.
 `
 
-/** As in package.json. */
 export function version(): string {
   const text = readFileSync(new URL(import.meta.resolve('#package')), 'utf8')
   return (JSON.parse(text) as { readonly version: string }).version

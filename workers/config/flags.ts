@@ -1,10 +1,10 @@
-/** The flags of a command line as text, and the help: made of what a command says of itself. */
+/** Parses the flags of a command line as text, and makes the help from a command's definition. */
 import { CommanderError, Option, Command as Parser } from 'commander'
+import { hint } from './closest-name.ts'
 import { type Command, ConfigError, kebab, type Operands } from './command.ts'
-import { headingOf, isLimit, isShownLimit, placeOf } from './help-groups.ts'
-import { hint } from './nearest.ts'
+import { headingOf, isLimit, isListedLimit, orderOf } from './help-groups.ts'
 
-/** By key, as it was typed; nothing is decoded. */
+/** Texts of the given flags by key, not yet decoded. */
 export type TypedFlags = ReadonlyMap<string, string>
 
 /** @throws {ConfigError} */
@@ -23,7 +23,7 @@ export function parseFlags(
         output += text
       },
       writeErr() {},
-      // For a terminal it is folded; what is searched with grep has a line for each flag.
+      // A terminal gets wrapped lines; a pipe gets one line for each flag, which suits grep.
       getOutHelpWidth: () => process.stdout.columns ?? 1_000,
     })
     .showSuggestionAfterError(false)
@@ -31,8 +31,8 @@ export function parseFlags(
   const isOfLimits = argv.some((one, at) => isHelp(one) && argv[at + 1] === LIMITS_HELP)
   for (const option of optionsOf(command, isOfLimits)) parser.addOption(option)
   const hasLimits = Object.keys(command.flags).some(isLimit)
-  const bounds = hasLimits ? `; --help ${LIMITS_HELP} prints the bounds` : ''
-  const help = new Option('-h, --help', `prints this${bounds}`)
+  const bounds = hasLimits ? `; --help ${LIMITS_HELP} lists the limits` : ''
+  const help = new Option('-h, --help', `prints this help${bounds}`)
   parser.addHelpOption(help.helpGroup('Log and configuration:'))
   if (command.operands !== undefined)
     parser.argument('[operands...]').usage(`[options] ${formOf(command.operands)}`)
@@ -54,38 +54,46 @@ export function parseFlags(
   return { flags: new Map(given), operands: checkedOperands(command, parser.args) }
 }
 
-/** What follows --help for the limits. */
+/** Argument of --help for the limits. */
 const LIMITS_HELP = 'limits'
 const isHelp = (text: string): boolean => text === '--help' || text === '-h'
 
-/** In the order of their headings. @param isOfLimits the help shows these, and else all others */
+/**
+ * Options in the order of their headings.
+ * @param isOfLimits the help has only limits if true, and none if false
+ */
 function optionsOf(command: Command, isOfLimits: boolean): readonly Option[] {
   const defaults = defaultsOf(command)
   return Object.entries(command.flags)
-    .map(([name, { value, text, shown, isOwn }]) => {
+    .map(([name, { value, text, defaultText, isNeeded, isOwn }]) => {
       const typed = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
-      const fallback = value === undefined ? '' : ` (${shown ?? show(defaults[name])})`
-      const isHidden = isOfLimits ? !isShownLimit(name) : isLimit(name)
+      const byDefault =
+        defaultText === undefined
+          ? `default ${formatValue(defaults[name])}`
+          : `default: ${defaultText}`
+      const ending = isNeeded === true ? 'required' : byDefault
+      const fallback = value === undefined ? '' : ` (${ending})`
+      const isHidden = isOfLimits ? !isListedLimit(name) : isLimit(name)
       const option = new Option(typed, `${text}${fallback}`).hideHelp(isHidden)
       return { option, heading: headingOf(name, isOwn) }
     })
-    .toSorted((a, b) => placeOf(a.heading) - placeOf(b.heading))
+    .toSorted((a, b) => orderOf(a.heading) - orderOf(b.heading))
     .map(({ option, heading }) => option.helpGroup(`${heading}:`))
 }
 
-/** `<URL> <URL>`, or `<URL> [URL…]`. */
-const formOf = ({ value, least, most }: Operands): string =>
-  `${Array.from({ length: least }, () => `<${value}>`).join(' ')}${most > least ? ` [${value}…]` : ''}`
+/** Makes `<URL> <URL>` or `<URL> [URL…]`. */
+const formOf = ({ value, min, max }: Operands): string =>
+  `${Array.from({ length: min }, () => `<${value}>`).join(' ')}${max > min ? ` [${value}…]` : ''}`
 
 function afterHelp({ name, flags, examples = [] }: Command, isOfLimits: boolean): string {
   const limits = Object.keys(flags).filter(isLimit)
-  const hidden = limits.filter((limit) => !isShownLimit(limit)).length
+  const hidden = limits.filter((limit) => !isListedLimit(limit)).length
   const aboutLimits = isOfLimits
-    ? `${hidden} more are flags too: docs/operate/limits.md lists them.\n`
-    : `flashnode ${name} --help ${LIMITS_HELP} shows ${limits.length - hidden} of ${limits.length} bounds.\n`
-  const shown = examples.map((one) => `  flashnode ${name} ${one}`.trimEnd())
+    ? `docs/operate/limits.md lists ${hidden} more limits, which are flags too.\n`
+    : `flashnode ${name} --help ${LIMITS_HELP} lists ${limits.length - hidden} of ${limits.length} limits.\n`
+  const exampleLines = examples.map((one) => `  flashnode ${name} ${one}`.trimEnd())
   const parts = [
-    ...(shown.length === 0 || isOfLimits ? [] : [`Examples:\n${shown.join('\n')}\n`]),
+    ...(exampleLines.length === 0 || isOfLimits ? [] : [`Examples:\n${exampleLines.join('\n')}\n`]),
     ...(limits.length === 0 ? [] : [aboutLimits]),
     PRECEDENCE,
   ]
@@ -98,12 +106,12 @@ function checkedOperands(
   given: readonly string[],
 ): readonly string[] {
   if (operands === undefined) return given
-  const { value, least, most, decode } = operands
-  if (given.length < least || given.length > most) {
-    const bound = most > least && given.length > most ? `, at most ${most} of them` : ''
-    const example = examples[0] === undefined ? '' : `, such as flashnode ${name} ${examples[0]}`
+  const { value, min, max, decode } = operands
+  if (given.length < min || given.length > max) {
+    const bound = max > min && given.length > max ? `, at most ${max} of them` : ''
+    const example = examples[0] === undefined ? '' : `; example: flashnode ${name} ${examples[0]}`
     throw new ConfigError(
-      `${name} needs ${formOf(operands)}${bound}, ${given.length} given${example}`,
+      `${name} needs ${formOf(operands)}${bound}, got ${given.length}${example}`,
     )
   }
   for (const one of given)
@@ -115,11 +123,9 @@ function checkedOperands(
   return given
 }
 
-/** A value for people. */
-export const show = (value: unknown): string =>
+export const formatValue = (value: unknown): string =>
   value === undefined ? 'none' : Array.isArray(value) ? value.join(',') || 'none' : String(value)
 
-/** What it runs with where nothing is given. */
 function defaultsOf({ flags, defaults }: Command): Readonly<Record<string, unknown>> {
   const given = Object.fromEntries(
     Object.entries(flags).map(([name, { fallback }]) => [name, fallback]),
@@ -128,23 +134,23 @@ function defaultsOf({ flags, defaults }: Command): Readonly<Record<string, unkno
 }
 
 const PRECEDENCE =
-  'Every flag is also FLASHNODE_… in the environment (upper case, - becomes _) and a key of the configuration file.\nOrder: flag, environment, file, default.\n'
+  'Each flag can also be set as FLASHNODE_… in the environment (upper case, - becomes _) or as a key of the configuration file.\nA flag overrides the environment, the environment overrides the file, and the file overrides the default.\n'
 
-/** As commander names what it has read. */
+/** Converts a flag to the name that commander uses. */
 const camel = (key: string) => key.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
 
 function explain(error: CommanderError, argv: readonly string[], flags: readonly string[]): string {
   const quoted = /'([^']*)'/.exec(error.message)?.[1] ?? ''
   if (error.code === 'commander.unknownOption') {
     const [name = ''] = quoted.split('=', 1)
-    if (flags.includes(name)) return `flag ${name} takes no value: it is given, or left out`
+    if (flags.includes(name)) return `flag ${name} takes no value: give it alone, or leave it out`
     return `unknown flag ${name}${hint(name, flags, '--help lists the flags of a command')}`
   }
   if (error.code === 'commander.optionMissingArgument')
     return `flag ${quoted.split(' ', 1)[0]} needs a value: ${quoted}`
   if (error.code === 'commander.excessArguments') {
     const stray = argv.find((argument) => !argument.startsWith('-')) ?? ''
-    return `unexpected argument "${stray}": values are given to flags, such as --port 8545`
+    return `unexpected argument "${stray}": each value needs its flag, such as --port 8545`
   }
   return error.message.replace(/^error: /, '').replaceAll('\n', ' ')
 }

@@ -1,7 +1,7 @@
-/** `--fork-time`: when forks start, in place of what the chain says. */
+/** The flag `--fork-time`, which replaces fork times of the chain. */
 import { type ForkTimes, TIMED_FORKS } from '../../engine/chainspec/fork-times.ts'
 import { UNKNOWN_FORKS } from '../../engine/chainspec/forks.ts'
-import { hint } from './nearest.ts'
+import { hint } from './closest-name.ts'
 import { integer, list, option, orWord } from './option.ts'
 
 const seconds = orWord('off', integer(0, 253_402_300_799))
@@ -14,8 +14,8 @@ function forkTime(wire: string): string {
     const later = UNKNOWN_FORKS.find(({ config }) => config === `${name}Time`)
     throw new Error(
       later === undefined
-        ? `no fork of this version is called "${name}"${hint(name, TIMED_FORKS, `it knows ${TIMED_FORKS.join(', ')}`)}`
-        : `this version does not know ${later.title}: take one that does`,
+        ? `unknown fork "${name}"${hint(name, TIMED_FORKS, `this version knows ${TIMED_FORKS.join(', ')}`)}`
+        : `this version does not support ${later.title}: use a version that does`,
     )
   }
   try {
@@ -26,14 +26,13 @@ function forkTime(wire: string): string {
   return wire
 }
 
-/** For commands that choose the chain themselves. */
+/** Option for commands that choose the chain themselves. */
 export const FORK_TIME = option('NAME=TIME|off,…', list(forkTime), {
   fallback: [],
-  text: 'second at which a fork starts, in place of what the chain says',
-  shown: 'as the chain says',
+  text: 'timestamp in seconds at which a fork starts, instead of the time of the chain',
+  defaultText: 'the times of the chain',
 })
 
-/** undefined: no time is given. */
 export function forkTimesOf(given: readonly string[]): ForkTimes | undefined {
   if (given.length === 0) return undefined
   return Object.fromEntries(
@@ -44,7 +43,7 @@ export function forkTimesOf(given: readonly string[]): ForkTimes | undefined {
   )
 }
 
-/** What no single entry can say. */
+/** Finds problems that concern several entries. */
 export function forkTimeProblems(given: readonly string[]): readonly string[] {
   const names = given.map((one) => one.split('=', 1)[0]!)
   const twice = names.find((name, at) => names.indexOf(name) !== at)

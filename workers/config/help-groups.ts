@@ -1,10 +1,10 @@
-/** Under which heading of the help a flag stands, and which are in the long list of bounds. */
+/** Assigns flags to headings of the help, and selects the limits that `--help limits` lists. */
 import { LIMIT_FLAGS } from './options.ts'
 
-/** What a command is for stands first, under the heading that the help has anyway. */
+/** Flags of the command itself come first, under the default heading of the help. */
 const OWN = 'Options'
 
-/** In the order of the help. */
+/** Headings in the order of the help. */
 export const GROUPS: Readonly<Record<string, string>> = {
   [OWN]: `head block sample feedMs blocks perBlock rate known out replay seconds rounds connections only megabytes requests requestBytes
     speed until stay atOnce endpoint form from tokenFile retryMs`,
@@ -13,17 +13,18 @@ export const GROUPS: Readonly<Record<string, string>> = {
     l1BlobBaseFeeScalar operatorFeeScalar operatorFeeConstant daFootprintScalar`,
   Data: `datadir ephemeral historyBlocks heldFlashblocks snapshotBlocks ledgerHours ledgerSize lazyCache`,
   Serving: `host port http adminPort page cors agentPort agentHost drainMs hosts methods latest receiptHold traceModeOptional
-    behind cadenceMs`,
+    flashblockLag cadenceMs`,
   Clients: `rateLimit rateLimitOf apiKeys limitBy limitStore trustProxy proxyProtocol enrichTokenFile bootstrapTokenFile`,
   Accounts: `unlock keystore passwordFile allowInsecureUnlock`,
   'Engine and memory': `engine verifySample poolThreads frontThreads viewMemory stateCache dbCache`,
   'Log and configuration': `slowCallMs slowCallParams logLevel logFormat json config`,
 }
 /**
- * The bounds that `--help limits` shows: those that an operator of another node or proxy would look for. Each works all the same
- * where it is not shown. docs/operate/limits.md lists all of them.
+ * Limits that `--help limits` prints, because operators of other nodes or proxies would look for
+ * them.
+ * Hidden limits work too; docs/operate/limits.md lists all of them.
  */
-export const SHOWN_BOUNDS: Readonly<Record<string, string>> = {
+export const LISTED_BOUNDS: Readonly<Record<string, string>> = {
   'Requests and answers': `limitBodyBytes limitBatchItems limitBatchResponseBytes limitResponseBytes limitHeadersMs limitRequestMs
     limitUnsentMs limitKeepAliveMs limitRequestsPerSocket`,
   Connections: `limitSockets limitSocketsPerClient limitConnectionsTotal limitConnectionsPerClient limitSubscriptionsPerConnection
@@ -37,7 +38,7 @@ export const SHOWN_BOUNDS: Readonly<Record<string, string>> = {
   'Upstreams and feeds':
     'limitFeedSubscribers limitLegacyMs upstreamCallMs upstreamAnswerBytes upstreamBatch upstreamLagBlocks',
 }
-/** Bounds whose flags do not begin with --limit. */
+/** Limits whose flags start with other words than --limit. */
 export const OTHER_BOUNDS = `upstreamCallMs upstreamAnswerBytes upstreamInFlight upstreamBatch upstreamWaiting upstreamRestMs
     upstreamLagBlocks catchUpBlocks catchUpBytes catchUpRange catchUpRanges feedWireBytes feedJsonBytes feedDecodeMs feedFrames feedBurst
     feedHeldFrames feedHeldBytes feedAccessBytes feedAccessItems forwardMs forwardsPerClient forwardsTotal`
@@ -45,17 +46,15 @@ const listed = (groups: Readonly<Record<string, string>>) =>
   Object.entries(groups).flatMap(([heading, names]) =>
     names.split(/\s+/).map((name) => [name, heading] as const),
   )
-const SHOWN: ReadonlyMap<string, string> = new Map(listed(SHOWN_BOUNDS))
-const HEADINGS: ReadonlyMap<string, string> = new Map([...listed(GROUPS), ...SHOWN])
+const LISTED: ReadonlyMap<string, string> = new Map(listed(LISTED_BOUNDS))
+const HEADINGS: ReadonlyMap<string, string> = new Map([...listed(GROUPS), ...LISTED])
 const OTHER_NAMES: ReadonlySet<string> = new Set(OTHER_BOUNDS.split(/\s+/))
-const ORDER: readonly string[] = [...Object.keys(GROUPS), ...Object.keys(SHOWN_BOUNDS)]
+const ORDER: readonly string[] = [...Object.keys(GROUPS), ...Object.keys(LISTED_BOUNDS)]
 
-/** @param isOwn it is of this command alone */
+/** @param isOwn true for a flag of this command alone */
 export const headingOf = (name: string, isOwn = false): string =>
   isOwn ? OWN : (HEADINGS.get(name) ?? OWN)
-/** For sorting headings. */
-export const placeOf = (heading: string): number => ORDER.indexOf(heading)
-/** One of more than a hundred bounds, which have a help of their own. */
+export const orderOf = (heading: string): number => ORDER.indexOf(heading)
+/** True for one of more than a hundred limits, which have a help of their own. */
 export const isLimit = (name: string): boolean => name in LIMIT_FLAGS || OTHER_NAMES.has(name)
-/** One of the bounds that this help shows. */
-export const isShownLimit = (name: string): boolean => SHOWN.has(name)
+export const isListedLimit = (name: string): boolean => LISTED.has(name)

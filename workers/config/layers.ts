@@ -1,15 +1,14 @@
-/** The layers of the configuration put together: flags over environment over file over defaults. */
+/** Merges the layers of the configuration: flags over environment over file over defaults. */
+
+import { hint } from './closest-name.ts'
 import { type Command, kebab } from './command.ts'
 import { readConfigFile } from './config-file.ts'
 import type { TypedFlags } from './flags.ts'
-import { hint } from './nearest.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** `origin`: which layer it is from. */
 export type Setting = { readonly key: string; readonly value: unknown; readonly origin: string }
 export type Resolved = {
-  /** By name, as `run` takes it. */
   readonly config: Readonly<Record<string, unknown>>
   readonly settings: readonly Setting[]
   readonly problems: readonly string[]
@@ -19,8 +18,9 @@ export const environmentName = (key: string): string =>
   `FLASHNODE_${key.toUpperCase().replaceAll('-', '_')}`
 
 /**
- * With problems, the values in question are the defaults.
- * @param keys of all commands: one environment and one file are there for all of them
+ * Resolves the configuration; an invalid value is replaced by its default and reported as a
+ * problem.
+ * @param layers `keys` are those of all commands, because they share environment and file
  */
 export function resolve(
   command: Command,
@@ -60,7 +60,7 @@ export function resolve(
   return { config, settings, problems }
 }
 
-/** Variables of other programs, and empty ones, are nobody's business. */
+/** Variables of other programs, and empty ones, are ignored. */
 function readEnvironment(
   environment: Environment,
   keys: ReadonlySet<string>,

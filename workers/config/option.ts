@@ -1,25 +1,28 @@
-/** What an option is, and the forms that values have. */
-import { nearest } from './nearest.ts'
+/** Defines options and the forms of their values. */
+import { closestName } from './closest-name.ts'
 
 export type Option<T> = {
-  /** @throws {Error} saying what was expected. */
+  /** @throws {Error} saying what was expected */
   readonly decode: (text: string) => T
   readonly fallback: T
-  /** How the default is shown in the help where it is computed. */
-  readonly shown?: string
-  /** Placeholder of the value; undefined: a switch. */
+  /** Text of a computed default in the help. */
+  readonly defaultText?: string
+  /** Placeholder of the value; undefined for a switch. */
   readonly value: string | undefined
   readonly text: string
-  /** The command does not run without it. */
+  /** The command requires this option. */
   readonly isNeeded?: true
-  /** Of this command alone: it stands with what the command is for, whatever its name means elsewhere. */
+  /**
+   * The option belongs to this command alone, and the help lists it there, even if other commands
+   * have the name.
+   */
   readonly isOwn?: true
 }
 
 type Details<T> = {
   readonly fallback: NoInfer<T>
   readonly text: string
-  readonly shown?: string
+  readonly defaultText?: string
   readonly isOwn?: true
 }
 
@@ -32,12 +35,11 @@ export function option<T>(
   return { ...details, decode, value }
 }
 
-/** An option that has to be given; the empty text stands for none. */
+/** A required option; the empty text stands for a missing one. */
 export function needed(value: string, what: string): Option<string> {
-  return { decode: text, value, text: what, fallback: '', shown: 'needed', isNeeded: true }
+  return { decode: text, value, text: what, fallback: '', isNeeded: true }
 }
 
-/** An option that may be left out altogether. */
 export function optional<T>(decode: (text: string) => T): (text: string) => T | undefined {
   return decode
 }
@@ -53,7 +55,7 @@ export function flag(what: string): Option<boolean> {
 }
 
 export function text(wire: string): string {
-  if (wire.trim() === '') throw new Error('expected a text that is not empty')
+  if (wire.trim() === '') throw new Error('expected a non-empty text')
   return wire
 }
 
@@ -65,7 +67,7 @@ export function integer(min: number, max: number): (wire: string) => number {
   }
 }
 
-/** 0 to 1, as a decimal. */
+/** A decimal from 0 to 1. */
 export function share(wire: string): number {
   const number = Number(wire)
   if (/^\d(\.\d{1,9})?$/.test(wire) && number <= 1) return number
@@ -90,13 +92,13 @@ export function choice<const T extends string>(...values: readonly T[]): (wire: 
   return (wire) => {
     const found = values.find((value) => value === wire)
     if (found !== undefined) return found
-    const meant = nearest(wire, values)
+    const meant = closestName(wire, values)
     const suggested = meant === undefined ? '' : `; nearest: ${meant}`
     throw new Error(`expected ${values.join(', ')}${suggested}`)
   }
 }
 
-/** @param schemes without their colon */
+/** @param schemes schemes without their colon */
 export function url(...schemes: readonly [string, ...string[]]): (wire: string) => string {
   return (wire) => {
     const scheme = URL.canParse(wire) ? new URL(wire).protocol.slice(0, -1) : ''

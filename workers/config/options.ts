@@ -1,73 +1,70 @@
-/** Options that several commands share. An option of one command stands in its folder. */
+/** Options that several commands share; options of one command are in its folder. */
 import { ENGINE_NAMES } from '../../engine/evm/engines/names.ts'
-import { LIMITS, type Limits } from '../../rpc/seam/limits.ts'
+import { LIMITS, type Limits } from '../../rpc/core/limits.ts'
 import type { ConfigOf } from './command.ts'
 import { choice, flag, integer, type Option, option, optional, orWord, text } from './option.ts'
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
-/** Every command has it. */
 export const CONFIG_FILE = option('FILE', optional(text), {
   fallback: undefined,
   text: 'configuration file (JSON)',
 })
 
-/** Of commands that end with a result. */
-export const JSON_OUT = flag('the result as one line of JSON')
+export const JSON_OUT = flag('print the result as one line of JSON')
 
 export const CHAIN = option('NAME|FILE', optional(text), {
   fallback: undefined,
-  text: 'chain by name, or a genesis.json',
+  text: 'name of a known chain, or path of a genesis.json',
 })
 
 export const DATADIR = option('DIR', optional(text), {
   fallback: undefined,
   text: 'data directory',
-  shown: '.flashnode/COMMAND-CHAIN',
+  defaultText: '.flashnode/COMMAND-CHAIN',
 })
 
-/** Where nobody names one. `chain`: a name, or the path of a file. */
+/** Default data directory. `chain` is a name, or the path of a file. */
 export const directoryOf = (command: string, chain: string): string =>
   `.flashnode/${command}-${chain.replace(/^.*\//, '').replace(/\.json$/, '')}`
 
-/** Of whatever works on a chain: a node, an import. */
+/** Options of commands that work on a chain, such as a node or an import. */
 export const WORKING = {
   historyBlocks: option('N|all', orWord('all', integer(256, 1_000_000_000)), {
     fallback: 'all',
-    text: 'blocks whose state is kept',
+    text: 'newest blocks whose state is retained',
   }),
   dbCache: option('MB', optional(integer(16, 65_536)), {
     fallback: undefined,
-    text: 'block caches of the database; a quarter of it again for trie nodes',
+    text: 'block cache of the database; the cache of trie nodes takes a further quarter of it',
   }),
   engine: option('NAME', choice(...ENGINE_NAMES), {
     fallback: ENGINE_NAMES[0],
-    text: `which EVM runs: ${ENGINE_NAMES.join(', ')}`,
+    text: `EVM that executes: ${ENGINE_NAMES.join(', ')}`,
   }),
   config: CONFIG_FILE,
   logLevel: option('LEVEL', choice(...LOG_LEVELS), {
     fallback: 'info',
-    text: LOG_LEVELS.join(', '),
+    text: `lowest level in the log: ${LOG_LEVELS.join(', ')}`,
   }),
   logFormat: option('pretty|json', optional(choice('pretty', 'json')), {
     fallback: undefined,
-    text: 'form of the log on standard error',
-    shown: 'pretty on a terminal, else json',
+    text: 'format of the log on standard error',
+    defaultText: 'pretty on a terminal, else json',
   }),
 }
 
-/** Megabytes of `dbCache` where the command says nothing else. */
 export const DB_CACHE_MB = 512
 
 export type WorkingConfig = ConfigOf<typeof WORKING, { readonly dbCache: number }>
 
 type LimitFlags = Readonly<Record<`limit${Capitalize<keyof Limits>}`, Option<number>>>
 
-/** `--limit-<name>` of each entry of rpc/seam/limits.ts. */
+/** Makes a flag `--limit-<name>` for each entry of rpc/core/limits.ts. */
 export const LIMIT_FLAGS = Object.fromEntries(
-  Object.entries(LIMITS).map(([name, { value, unit, text: what, least }]) => [
+  Object.entries(LIMITS).map(([name, { value, unit, text: what, min }]) => [
     limitFlag(name),
-    option(unit.toUpperCase(), integer(least, Number.MAX_SAFE_INTEGER), {
+    option(unit.toUpperCase(), integer(min, Number.MAX_SAFE_INTEGER), {
       fallback: value,
       text: what,
     }),
@@ -80,7 +77,6 @@ export function limitsOf(given: Readonly<Record<keyof LimitFlags, number>>): Lim
   return Object.fromEntries(names.map((name) => [name, values[limitFlag(name)]])) as Limits
 }
 
-/** Those that are another number than their default. */
 export const limitsGiven = (limits: Limits): Partial<Limits> =>
   Object.fromEntries(
     Object.entries(LIMITS).flatMap(([name, { value }]) => {
@@ -89,7 +85,7 @@ export const limitsGiven = (limits: Limits): Partial<Limits> =>
     }),
   )
 
-/** `bodyBytes` → `limitBodyBytes`. */
+/** Converts `bodyBytes` to `limitBodyBytes`. */
 function limitFlag(name: string): string {
   return `limit${name[0]!.toUpperCase()}${name.slice(1)}`
 }

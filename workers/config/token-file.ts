@@ -1,8 +1,8 @@
-/** A file with one secret in it. */
+/** Reads a file that contains one secret. */
 import { readFileSync } from 'node:fs'
-import { isApiKey } from '../../rpc/seam/api-keys.ts'
+import { isApiKey } from '../../rpc/core/api-keys.ts'
 
-/** Space around it is no part of it. No problem has anything of it in it. */
+/** Reads the secret without the space around it. Problems never quote the secret. */
 export function readToken(path: string): { readonly token: string } | { readonly problem: string } {
   try {
     const token = readFileSync(path, 'utf8').trim()
@@ -14,7 +14,6 @@ export function readToken(path: string): { readonly token: string } | { readonly
   }
 }
 
-/** What is wrong with it; empty: nothing, or there is none. */
 export function tokenProblems(path: string | undefined): readonly string[] {
   const read = path === undefined ? undefined : readToken(path)
   return read !== undefined && 'problem' in read ? [read.problem] : []

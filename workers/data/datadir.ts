@@ -1,4 +1,4 @@
-/** The directory a node keeps its data in, and the chain that is in it. */
+/** The data directory of a node, and the choice of its chain. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,18 +18,21 @@ import { StartError } from '../process/context.ts'
 
 export type DataDirectory = {
   readonly path: string
-  /** Accepted transactions that are not final. */
+  /** Path of the journal of accepted transactions that are not final. */
   readonly transactions: string
-  /** Packets of the sequencer that are not durable as blocks. */
+  /** Path of the journal of the sequencer's packets that are not durable as blocks. */
   readonly flashblocks: string
-  /** Removes an ephemeral one. */
+  /** Removes an ephemeral directory. */
   release(): void
 }
 
-/** Of an imported chain: the directory has its own copy, and its marker names it so. */
+/** The directory's own copy of an imported chain's genesis; the marker has this name. */
 export const GENESIS_FILE = 'genesis.json'
 
-/** @param path undefined: a temporary directory. @throws {StartError} */
+/**
+ * @param path undefined makes a temporary directory
+ * @throws {StartError}
+ */
 export function openDataDirectory(path: string | undefined): DataDirectory {
   const directory = path ?? makeTemporary()
   return {
@@ -47,34 +50,42 @@ function makeTemporary(): string {
     return mkdtempSync(join(tmpdir(), 'flashnode-'))
   } catch (error) {
     throw new StartError(
-      `no temporary directory can be made: ${(error as Error).message}; set TMPDIR to one that is writable, or give --datadir instead of --ephemeral`,
+      `the temporary directory cannot be created: ${(error as Error).message}; set TMPDIR to a writable directory, or give --datadir instead of --ephemeral`,
     )
   }
 }
 
-/** Which chain a node works on. */
 export type ChainChoice = {
   /** @throws {DirectoryError} {ChainError} */
-  readonly choose: (place: ChainPlace) => ChainOption
-  /** A directory that holds none gets a development chain, with the contracts of this network; undefined: it gets nothing. */
+  readonly choose: (chainDirectory: ChainDirectory) => ChainOption
+  /**
+   * An empty directory gets a development chain with the contracts of this network; undefined
+   * leaves it empty.
+   */
   readonly made: { readonly chain: string; readonly chainId: number | undefined } | undefined
-  /** The genesis.json that the chain is made from: the directory gets a copy, and is complete without it. */
+  /**
+   * The genesis.json of the chain; the directory gets a copy, which makes it independent of the
+   * file.
+   */
   readonly file?: string | undefined
   /** Advice for a directory of another chain; empty if only another directory helps. */
-  readonly advice?: ((held: Marker) => string) | undefined
-  /** @throws {StartError} where the command's flags do not fit the chain */
+  readonly advice?: ((stored: Marker) => string) | undefined
+  /** @throws {StartError} if the command's flags do not fit the chain */
   readonly check: (chain: ChainSpec) => void
 }
 
-/** What a directory says of its chain, and when a new one begins. */
-export type ChainPlace = {
+/** A directory's stored choice of a chain, and the time for the genesis of a new one. */
+export type ChainDirectory = {
   readonly path: string
   readonly marker: Marker | undefined
   readonly predeploysFile: string | undefined
   readonly nowSeconds: number
 }
 
-/** @param nowSeconds genesis of a development chain that is made now. @throws {DirectoryError} {ChainError} */
+/**
+ * @param nowSeconds genesis time of a new development chain
+ * @throws {DirectoryError} {ChainError}
+ */
 export function chainOption(
   { choose }: Pick<ChainChoice, 'choose'>,
   path: string,
@@ -84,33 +95,34 @@ export function chainOption(
   return choose({ path, nowSeconds, predeploysFile, marker: readMarker(path) })
 }
 
-/** undefined: the directory has none, as those of older versions. */
+/** Returns undefined if the directory has none, like those of older versions. */
 function predeploysOf(path: string): string | undefined {
   const file = join(path, PREDEPLOYS)
   return existsSync(file) ? file : undefined
 }
 
-/** A newer format may lack it: then the directory is refused for its version. */
+/** A newer format may lack the value; the directory is then refused for its version. */
 export const given = (value: number | undefined): number | undefined =>
   Number.isSafeInteger(value) ? value : undefined
 
 /**
- * The chain that a directory holds: a known one, or a development chain with its rules.
- * @param own times of forks in place of those that the directory was written with
+ * Returns the chain of a directory: a known one, or a development chain with its rules.
+ * @param own fork times that replace the stored ones
  * @throws {DirectoryError} {ChainError}
  */
-export function heldChain(
-  asked: string | undefined,
-  { path, marker, predeploysFile }: Omit<ChainPlace, 'nowSeconds'>,
+export function storedChain(
+  requested: string | undefined,
+  { path, marker, predeploysFile }: Omit<ChainDirectory, 'nowSeconds'>,
   own?: { readonly forkTimes: ForkTimes | undefined },
 ): ChainOption {
   if (marker === undefined)
     throw new DirectoryError(
       'foreign',
-      `${path} holds no chain: give --datadir a directory that a flashnode has filled`,
+      `${path} has no chain: give --datadir a directory that flashnode has created`,
     )
   refuseCut(path, marker)
-  const name = asked ?? (marker.chain === GENESIS_FILE ? join(path, GENESIS_FILE) : marker.chain)
+  const name =
+    requested ?? (marker.chain === GENESIS_FILE ? join(path, GENESIS_FILE) : marker.chain)
   const dev = {
     chainId: marker.chainId,
     predeploysFile,
@@ -123,11 +135,11 @@ export function heldChain(
     { name, forkTimes, dev },
   ]
   const found = options.find((option) => isMarked(option, marker))
-  // Without a match the directory's own check says what is in it.
+  // Without a match, the directory's own check describes the problem.
   return found ?? options[0]!
 }
 
-/** Times of forks may fit the one chain of a name and not the other. */
+/** Fork times may fit only one of the chains with the same name. */
 function isMarked(option: ChainOption, marker: Marker): boolean {
   try {
     return bytesToHex(chainSpec(option).genesisHash) === marker.genesis

@@ -1,9 +1,12 @@
-/** A directory's blocks keep the rules that they were executed by, whatever `--fork-time` says later. */
+/**
+ * Ensures that a directory's blocks retain the rules under which they were executed, whatever
+ * `--fork-time` says later.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import { differingForks } from '../../engine/chainspec/fork-times.ts'
 import { type ChainOption, chainSpec } from '../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import { decodeHeader } from '../../engine/primitives/header-codec.ts'
+import { decodeHeader } from '../../engine/primitives/header.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { META } from '../../engine/storage/database/meta.ts'
 import type { Database } from '../../engine/storage/database/types.ts'
@@ -11,8 +14,8 @@ import { readMarker, writeMarker } from '../../engine/storage/directory/marker.t
 import { StartError } from '../process/context.ts'
 
 /**
- * Writes the option's times into the marker.
- * @throws {StartError} where blocks that are here would have other rules
+ * Writes the option's fork times into the marker.
+ * @throws {StartError} if rules of stored blocks would change
  */
 export function settleForkTimes(
   database: Database,
@@ -24,21 +27,21 @@ export function settleForkTimes(
 ): void {
   const marker = readMarker(path)
   if (marker === undefined || isDeepStrictEqual(marker.forkTimes, option.forkTimes)) return
-  const held = chainSpec({ ...option, forkTimes: marker.forkTimes }).schedule
+  const stored = chainSpec({ ...option, forkTimes: marker.forkTimes }).schedule
   const newest = newestTime(database)
-  const changed = differingForks(held, chain.schedule).find(
+  const changed = differingForks(stored, chain.schedule).find(
     ({ from }) => newest !== undefined && from <= newest,
   )
   if (changed !== undefined) {
-    const before = held[changed.name] ?? 'off'
+    const before = stored[changed.name] ?? 'off'
     throw new StartError(
-      `${path} has blocks up to time ${newest}, whose rules have ${changed.name} ${before}, not ${chain.schedule[changed.name] ?? 'off'}: say --fork-time ${changed.name}=${before}, or give --datadir another directory`,
+      `${path} has blocks up to time ${newest}, which were executed with ${changed.name}=${before}, not ${changed.name}=${chain.schedule[changed.name] ?? 'off'}: give --fork-time ${changed.name}=${before}, or give --datadir another directory`,
     )
   }
   writeMarker(path, { ...marker, forkTimes: option.forkTimes })
 }
 
-/** Seconds; undefined: no block is here. */
+/** Returns the newest block's time in seconds; undefined if there is no block. */
 function newestTime(database: Database): bigint | undefined {
   if (database.get('meta', META.durableHead) === undefined) return undefined
   const store = openStore(database)

@@ -1,4 +1,7 @@
-/** What every thread of a node works on: the data directory, its chain, and the arena of the views. */
+/**
+ * Opens the data that all threads of a node share: the directory, its chain, and the arena of the
+ * views.
+ */
 import { randomInt } from 'node:crypto'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,11 +10,11 @@ import { importGenesis } from '../../engine/storage/blocks/genesis-import.ts'
 import type { Database } from '../../engine/storage/database/types.ts'
 import { type Journal, openJournal, tornCopy } from '../../engine/storage/directory/journal.ts'
 import { openDirectory } from '../../engine/storage/directory/schema.ts'
-import { lazyDirectory } from '../../engine/storage/lazy/begin.ts'
+import { lazyDirectory } from '../../engine/storage/lazy/directory.ts'
 import { cacheEntriesIn, createViews } from '../../engine/views/arena.ts'
 import { chosenMemory, viewMemory } from '../../engine/views/memory.ts'
-import { type Deadlines, longestMs } from '../../rpc/seam/lane.ts'
-import type { NodeConfig } from '../config/serving.ts'
+import { type Deadlines, longestMs } from '../../rpc/core/queue-class.ts'
+import type { NodeConfig } from '../config/serving-options.ts'
 import { type NodeContext, StartError } from '../process/context.ts'
 import type { SharedCalling } from '../thread/messages.ts'
 import { allRows, divide } from '../thread/rows.ts'
@@ -25,44 +28,54 @@ export type OpenedData = {
   readonly shared: Omit<SharedCalling, 'thread'>
   readonly chain: ChainSpec
   readonly directory: DataDirectory
-  /** Of accepted transactions. */
+  /** Journal of accepted transactions. */
   readonly journal: Journal
 }
 
-/** What an open directory, which may be empty, is to begin with. @throws {StartError} and whatever reading it throws */
-export type Begin = (
+/**
+ * Prepares an open directory, which may be empty.
+ * @throws {StartError} and errors of reading the directory
+ */
+export type Prepare = (
   opened: Opened,
   context: Pick<NodeContext, 'log' | 'reporter' | 'lifecycle'>,
 ) => Promise<void>
 export type Opened = {
   readonly database: Database
   readonly chain: ChainSpec
-  /** Of the directory. */
   readonly path: string
 }
 
-/** Threads of one process at a time, those that are being replaced included. */
+/**
+ * Maximum number of simultaneous threads of one process, including those that are being replaced.
+ */
 const MAX_THREADS = 256
-/** Kept for the close, whatever the parts before it take. */
+/** Time that is reserved for closing, however long earlier parts take. */
 const CLOSE_MS = 200
 const MEGABYTE = 1024 * 1024
-/** It also has what is included and not yet final, beside all that the pool may hold. */
+/** The journal has everything in the pool, and included transactions that are not final yet. */
 const JOURNAL_BYTES = 512 * MEGABYTE
 
 /** @throws {DirectoryError} {ChainError} {GenesisError} {StartError} */
 export async function openData(
   { config, log, reporter, lifecycle }: NodeContext,
-  { chain: choice, begin }: { readonly chain: ChainChoice; readonly begin?: Begin | undefined },
+  {
+    chain: choice,
+    prepare,
+  }: { readonly chain: ChainChoice; readonly prepare?: Prepare | undefined },
 ): Promise<OpenedData> {
   const directory = openDataDirectory(config.datadir)
-  // However it ends, short of a kill: a second signal closes nothing.
+  /*
+   * The directory is released however the process ends, because a second signal skips all stop
+   * handlers.
+   */
   process.once('exit', directory.release)
   lifecycle.onStop('the data directory', () => {
     process.off('exit', directory.release)
     directory.release()
   })
-  const place = { path: directory.path, nowSeconds: Math.floor(Date.now() / 1_000) }
-  const { option, chain } = openChain(choice, place, (file) =>
+  const chainDirectory = { path: directory.path, nowSeconds: Math.floor(Date.now() / 1_000) }
+  const { option, chain } = openChain(choice, chainDirectory, (file) =>
     reporter.report('contracts_damaged', { file }),
   )
   choice.check(chain)
@@ -74,18 +87,22 @@ export async function openData(
     maxThreads: MAX_THREADS,
     advice: choice.advice,
   })
-  lifecycle.onStop('the database', (withinMs) => database.close(withinMs), { leastMs: CLOSE_MS })
+  lifecycle.onStop('the database', (withinMs) => database.close(withinMs), { minMs: CLOSE_MS })
   if (option.forkTimes !== undefined)
-    log.info({ forkTimes: option.forkTimes }, 'forks start at other times than the chain says')
+    log.info(
+      { forkTimes: option.forkTimes },
+      'forks start at the times of --fork-time, not at those of the chain',
+    )
   settleForkTimes(database, { path: directory.path, option, chain })
   if (choice.made !== undefined) provideGenesis(directory.path, chain)
   if (choice.file !== undefined) copyFileSync(choice.file, join(directory.path, GENESIS_FILE))
-  if (begin !== undefined) {
+  if (prepare !== undefined) {
     const opened = { database, chain, path: directory.path }
-    await begin(opened, { log, reporter, lifecycle })
+    await prepare(opened, { log, reporter, lifecycle })
   } else {
     refuseLazy(database, directory.path)
-    if (importGenesis(database, chain)) log.info({ path: directory.path }, 'wrote the genesis')
+    if (importGenesis(database, chain))
+      log.info({ path: directory.path }, 'wrote the genesis block')
   }
   const views = createViews({
     bytes: arenaBytes(config, chain),
@@ -93,17 +110,23 @@ export async function openData(
     seed: randomInt(2 ** 32 - 1),
     cacheEntries: cacheEntriesIn(config.stateCache * MEGABYTE),
   })
-  // Closed after the writer, whose publishes may rewrite it.
+  // The journal closes after the writer, whose publishes may rewrite it.
   const journal = openTransactions(directory.transactions, { log, reporter })
   lifecycle.onStop('the journal of transactions', journal.close)
   const shared = {
-    ...{ database: database.share(), views, chain: option, engine: config.engine },
+    database: database.share(),
+    views,
+    chain: option,
+    engine: config.engine,
     clock: createClockMemory(),
   }
   return { database, shared, chain, directory, journal }
 }
 
-/** A damaged record costs its transaction alone, because no other depends on it. @throws {JournalError} */
+/**
+ * A damaged entry costs only its transaction, because no other depends on it.
+ * @throws {JournalError}
+ */
 function openTransactions(
   path: string,
   { log, reporter }: Pick<NodeContext, 'log' | 'reporter'>,
@@ -115,17 +138,21 @@ function openTransactions(
   if (tornBytes > 0)
     log.info(
       { path, bytes: tornBytes, copy: tornCopy(path) },
-      'took off the end of the journal what a kill had cut short',
+      'removed an incomplete record at the end of the journal, which a kill had left',
     )
   return journal
 }
 
-/** Who does not fetch cannot say anything of what is missing. @throws {StartError} */
+/**
+ * Refuses lazy state, because a node that does not fetch cannot distinguish missing values from
+ * empty ones.
+ * @throws {StartError}
+ */
 function refuseLazy(database: Database, path: string): void {
   const { status } = lazyDirectory(database)
   if (status === 'begun' || status === 'cut')
     throw new StartError(
-      `${path} has only the part of the state that \`follow\` has fetched: follow with it, or give --datadir another directory`,
+      `${path} has lazy state, which is only the part that \`follow\` has fetched: run \`follow\` with it, or give --datadir another directory`,
     )
 }
 
@@ -134,16 +161,16 @@ type ViewConfig = Pick<NodeConfig, 'viewMemory' | 'heldFlashblocks'> & {
 }
 
 function arenaBytes(config: ViewConfig, chain: ChainSpec): number {
-  const { viewMemory: asked, heldFlashblocks, limits } = config
+  const { viewMemory: requested, heldFlashblocks, limits } = config
   const memory = viewMemory({
     foldDepth: heldFlashblocks,
     gasLimit: Number(chain.genesisHeader.gasLimit),
     blockTimeMs: chain.blockTime * 1_000,
     deadlineMs: longestMs(limits) + limits.graceMs,
   })
-  if (asked !== undefined && asked * MEGABYTE < memory.minimum)
+  if (requested !== undefined && requested * MEGABYTE < memory.minimum)
     throw new StartError(
-      `--view-memory ${asked} is too little: this chain's gas limit and --held-flashblocks ${heldFlashblocks} need at least ${Math.ceil(memory.minimum / MEGABYTE)}`,
+      `--view-memory ${requested} is too small: the chain's gas limit and --held-flashblocks ${heldFlashblocks} need at least ${Math.ceil(memory.minimum / MEGABYTE)} MB`,
     )
-  return chosenMemory(asked === undefined ? undefined : asked * MEGABYTE, memory)
+  return chosenMemory(requested === undefined ? undefined : requested * MEGABYTE, memory)
 }

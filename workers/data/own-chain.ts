@@ -1,4 +1,7 @@
-/** The chain of a data directory; the contracts of a development chain lie in a file there, which is made once, and again if it was damaged. */
+/**
+ * The chain of a data directory. A file in the directory has the contracts of a development chain;
+ * it is made once, and repaired if damaged.
+ */
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ChainError } from '../../engine/chainspec/error.ts'
@@ -19,8 +22,8 @@ import { type ChainChoice, chainOption, GENESIS_FILE } from './datadir.ts'
 export type OwnChain = { readonly option: ChainOption; readonly chain: ChainSpec }
 
 /**
- * @param nowSeconds genesis of a development chain that is made now
- * @param onRepair the file of the contracts was damaged and is as it was again
+ * @param nowSeconds genesis time of a new development chain
+ * @param onRepair called after a damaged file of contracts was repaired
  * @throws {DirectoryError} {ChainError}
  */
 export function openChain(
@@ -40,18 +43,18 @@ export function openChain(
     onRepair(file)
     return repaired
   }
-  // Otherwise the directory's own check says what chain is in it.
+  // Otherwise the directory's own check describes its chain.
   if (made instanceof ChainError && made.message.startsWith(file))
     throw new DirectoryError(
       'corrupt',
-      `${made.message}; it cannot be made again: put back a copy of it, or give another --datadir`,
+      `${made.message}; the file cannot be made again: restore it from a backup, or give another --datadir`,
     )
   return orThrow(made)
 }
 
 /**
- * Writes the contracts of a development chain that is about to be made into its directory. A directory that has a chain keeps what that
- * was made from, be it nothing.
+ * Writes the contracts of a new development chain into its directory. A directory with a chain
+ * retains its contracts, or their absence.
  * @throws {DirectoryError} {ChainError}
  */
 export function providePredeploys({ made }: Pick<ChainChoice, 'made'>, path: string): void {
@@ -59,11 +62,15 @@ export function providePredeploys({ made }: Pick<ChainChoice, 'made'>, path: str
   writeDurable(path, PREDEPLOYS, contractsOf(made.chain, made.chainId))
 }
 
-/** The genesis.json of a development chain lies in its directory: `follow --chain DIR/genesis.json`. @throws {DirectoryError} */
+/**
+ * Writes the genesis.json of a development chain into its directory, for `follow --chain
+ * DIR/genesis.json`.
+ * @throws {DirectoryError}
+ */
 export function provideGenesis(path: string, chain: ChainSpec): void {
   const file = join(path, GENESIS_FILE)
   const text = genesisFileOf(chain)
-  // A later start may have given times of forks.
+  // A later start may have changed fork times.
   if (existsSync(file) && readFileSync(file, 'utf8') === text) return
   writeDurable(path, GENESIS_FILE, text)
 }
@@ -88,7 +95,7 @@ function orThrow(made: Made): OwnChain {
 const isOf = (made: Made, { genesis }: Marker): boolean =>
   !(made instanceof ChainError) && bytesToHex(made.chain.genesisHash) === genesis
 
-/** The file's text: an `alloc`. */
+/** Makes the text of the file: an `alloc`. */
 function contractsOf(name: string, chainId: number | undefined): string {
   const bare = chainSpec({ name, dev: { chainId, genesisTimestamp: 0 } })
   const { gaslessContract } = bare.rulesAt(0n, bare.genesisHeader.timestamp)
@@ -96,16 +103,19 @@ function contractsOf(name: string, chainId: number | undefined): string {
   return `${JSON.stringify(alloc, null, 2)}\n`
 }
 
-/** Writes the file again if that makes the chain which the marker names; undefined: today's contracts do not. */
+/**
+ * Rewrites the file if today's contracts give the chain that the marker names; otherwise returns
+ * undefined.
+ */
 function repair(path: string, marker: Marker, make: (file?: string) => Made): OwnChain | undefined {
   if (marker.chain === GENESIS_FILE) return undefined
-  writeDurable(path, AGAIN, contractsOf(marker.chain, marker.chainId))
-  const again = join(path, AGAIN)
-  if (!isOf(make(again), marker)) {
-    rmSync(again)
+  writeDurable(path, REWRITTEN, contractsOf(marker.chain, marker.chainId))
+  const rewritten = join(path, REWRITTEN)
+  if (!isOf(make(rewritten), marker)) {
+    rmSync(rewritten)
     return undefined
   }
-  renameSync(again, join(path, PREDEPLOYS))
+  renameSync(rewritten, join(path, PREDEPLOYS))
   return orThrow(make())
 }
-const AGAIN = `${PREDEPLOYS}.again`
+const REWRITTEN = `${PREDEPLOYS}.again`

@@ -1,6 +1,9 @@
-/** Without a trie no root tells of a mistake of ours: some of what a block wrote is looked up at that block and compared. */
+/**
+ * Without a trie no state root reveals a local mistake. Therefore some values that a block wrote
+ * are compared with the upstream's.
+ */
 import type { ChainReader } from '../../engine/chain/types.ts'
-import { AnswerFault } from '../../engine/sources/lazy/calls.ts'
+import { ResponseFault } from '../../engine/sources/lazy/calls.ts'
 import { FetchError, type Fetcher } from '../../engine/sources/lazy/fetcher.ts'
 import { findDifference } from '../../engine/sources/lazy/sample.ts'
 import { UpstreamError } from '../../engine/sources/upstream/error.ts'
@@ -14,7 +17,7 @@ type Parts = {
   readonly count: (what: CheckCount, by: number) => void
 }
 
-/** Gives what is different; undefined: nothing, or it could not be looked up. */
+/** Returns the difference; undefined if there is none, or if the values could not be fetched. */
 export async function differenceOf(
   { hash, keys }: CheckEffect,
   { fetcher, reader, count }: Parts,
@@ -27,7 +30,9 @@ export async function differenceOf(
     return difference
   } catch (error) {
     const isExpected =
-      error instanceof UpstreamError || error instanceof FetchError || error instanceof AnswerFault
+      error instanceof UpstreamError ||
+      error instanceof FetchError ||
+      error instanceof ResponseFault
     if (!isExpected) throw error
     count('state_unchecked', keys.length)
     return undefined

@@ -1,9 +1,9 @@
-/** What is said of a fetch, to whoever asked for it. */
+/** Texts about failed fetches for those who requested them. */
 import type { FetchFor } from '../../engine/sources/lazy/budget.ts'
 import { FetchError, type Fetcher } from '../../engine/sources/lazy/fetcher.ts'
 import type { MissingKey } from '../../engine/state/reader.ts'
 
-/** What became of it: the line that says why not; undefined: it is there. */
+/** Fetches the keys. @returns the reason for a failure; undefined after a success */
 export async function failureOf(
   fetcher: Fetcher | undefined,
   keys: readonly MissingKey[],
@@ -17,7 +17,7 @@ export async function failureOf(
     readonly signal?: AbortSignal | undefined
   },
 ): Promise<string | undefined> {
-  if (fetcher === undefined) return 'this node has all of the state: nothing is fetched'
+  if (fetcher === undefined) return 'this node has all of the state, so it fetches nothing'
   try {
     await fetcher.fetch(keys, { what, client, signal })
     return undefined
@@ -27,5 +27,5 @@ export async function failureOf(
   }
 }
 
-/** Blocks and flashblocks fail into the log, where the host is wanted. */
+/** Failures of blocks and flashblocks go to the log, where the host is useful. */
 const isOfClient = (what: FetchFor): boolean => what === 'call' || what === 'send'

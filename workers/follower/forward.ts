@@ -1,6 +1,9 @@
-/** Calls that another node answers: the sequencer takes transactions, an upstream knows what is not kept here. */
+/**
+ * Forwards calls that another node answers: the sequencer takes transactions, and upstreams have
+ * older data.
+ */
 import type { Budget } from '../../engine/sources/lazy/budget.ts'
-import { pay } from '../../engine/sources/lazy/pace.ts'
+import { pay } from '../../engine/sources/lazy/paced-upstream.ts'
 import type { Upstream } from '../../engine/sources/upstream/client.ts'
 import {
   outsideText,
@@ -9,8 +12,8 @@ import {
   withoutAddresses,
 } from '../../engine/sources/upstream/error.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
-import { createCaps } from '../../rpc/seam/caps.ts'
-import { broken, capReached, overloaded } from '../../rpc/seam/errors.ts'
+import { createConcurrencyLimit } from '../../rpc/core/concurrency-limit.ts'
+import { broken, concurrencyLimitReached, overloaded } from '../../rpc/core/errors.ts'
 import type { Forwarded, ToFollower } from '../thread/follower-messages.ts'
 
 export type Forward = ToFollower & { readonly type: 'forward' }
@@ -18,39 +21,45 @@ export type Forwarder = (call: Forward) => Promise<Forwarded>
 
 type ForwardOptions = {
   readonly limits: Pick<UpstreamLimits, 'forwardMs' | 'forwardsPerClient' | 'forwardsTotal'>
-  /** undefined: transactions go to the upstream too. */
+  /** Transactions go to the upstreams if this is undefined. */
   readonly sequencer: Upstream | undefined
-  /** What calls of upstreams are paid from; undefined: they are not counted. */
+  /** Budget for calls of upstreams; if undefined, they are not counted. */
   readonly budget: Budget | undefined
-  /** Those that may be asked now, the best first. */
+  /** Usable upstreams, the best first. */
   readonly upstreams: () => readonly Upstream[]
 }
 
-/** It never rejects. An error of the other node is passed on as it came, without addresses of nodes. */
+/**
+ * Makes a forwarder, which never rejects. Errors of other nodes are returned unchanged, except for
+ * the addresses of nodes.
+ */
 export function createForwarder(options: ForwardOptions): Forwarder {
   const { limits, sequencer, upstreams, budget } = options
-  const caps = createCaps({ perClient: limits.forwardsPerClient, total: limits.forwardsTotal })
+  const concurrencyLimits = createConcurrencyLimit({
+    perClient: limits.forwardsPerClient,
+    total: limits.forwardsTotal,
+  })
 
-  async function ask(call: Forward): Promise<Forwarded> {
+  async function request(call: Forward): Promise<Forwarded> {
     const isSend = call.to === 'sequencer'
     const targets = isSend && sequencer !== undefined ? [sequencer] : upstreams()
     let last: Forwarded = { error: broken('no upstream answers').toObject() }
     for (const target of targets) {
-      const answer = await askOne(target, call)
-      if (!('failure' in answer)) return answer
-      const { kind, retryAfterMs } = answer.failure
-      const message = outsideText(answer.failure, nameOf(target))
+      const response = await requestOne(target, call)
+      if (!('failure' in response)) return response
+      const { kind, retryAfterMs } = response.failure
+      const message = outsideText(response.failure, nameOf(target))
       if (kind === 'limited') last = { error: overloaded(message, retryAfterMs).toObject() }
       else if (kind === 'unreachable' || kind === 'foreign')
         last = { error: broken(message).toObject() }
-      // It may have taken the transaction: nobody else is asked to.
+      // The target may have taken the transaction, so no other node gets it.
       else if (isSend || kind === 'silent') return { silent: message }
       else last = { error: broken(message).toObject() }
     }
     return last
   }
 
-  async function askOne(
+  async function requestOne(
     target: Upstream,
     { method, params, to, client }: Forward,
   ): Promise<Forwarded | { readonly failure: UpstreamError }> {
@@ -71,13 +80,16 @@ export function createForwarder(options: ForwardOptions): Forwarder {
   const nameOf = (target: Upstream) => (target === sequencer ? 'the sequencer' : 'the upstream')
 
   return async (call) => {
-    const giveBack = caps.take(call.client)
+    const giveBack = concurrencyLimits.take(call.client)
     if (giveBack === undefined)
       return {
-        error: capReached('too many forwarded calls', limits.forwardsPerClient).toObject(),
+        error: concurrencyLimitReached(
+          'too many forwarded calls',
+          limits.forwardsPerClient,
+        ).toObject(),
       }
     try {
-      return await ask(call)
+      return await request(call)
     } finally {
       giveBack()
     }

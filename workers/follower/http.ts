@@ -1,10 +1,10 @@
-/** JSON-RPC over HTTP: one POST for each message, read no further than it may be long. */
+/** JSON-RPC over HTTP: one POST for each message; a response is read up to a limit. */
 import { isFault, UpstreamError } from '../../engine/sources/upstream/error.ts'
-import type { Transport } from '../../engine/sources/upstream/transport.ts'
-import { reasonOf, reasonOfAnswer } from '../../rpc/legacy/failures.ts'
-import { addressed, textWithin } from '../../rpc/legacy/posting.ts'
+import type { Transport } from '../../engine/sources/upstream/messages.ts'
+import { reasonOf, reasonOfResponse } from '../../rpc/forwarding/failures.ts'
+import { addressed, textWithin } from '../../rpc/forwarding/posting.ts'
 
-/** @param url valid; a user and a password in it go into a header */
+/** @param url a valid URL; its user and password move to a header */
 export function openHttp(url: URL, maxBytes: number): Transport {
   const { origin } = url
   const { target, headers } = addressed(url)
@@ -28,18 +28,18 @@ export function openHttp(url: URL, maxBytes: number): Transport {
       }
       if (response.status === 429) {
         await response.body?.cancel()
-        throw new UpstreamError('limited', `${origin} answered with ${reasonOfAnswer(429, '')}`, {
+        throw new UpstreamError('limited', `${origin} answered with ${reasonOfResponse(429, '')}`, {
           retryAfterMs: retryAfterMs(response.headers.get('retry-after'), Date.now()),
         })
       }
-      return answerOf(await textOf(response, { maxBytes, origin }), response, origin)
+      return responseOf(await textOf(response, { maxBytes, origin }), response, origin)
     },
     pushes: undefined,
     close: () => closed.abort(),
   }
 }
 
-/** Seconds, or a date (RFC 9110, 10.2.3). 0: it does not say. */
+/** Parses seconds or a date (RFC 9110, 10.2.3); 0 if there is none. */
 export function retryAfterMs(text: string | null, nowMs: number): number {
   if (text === null) return 0
   const at = /^\d{1,9}$/.test(text.trim()) ? nowMs + Number(text) * 1_000 : Date.parse(text)
@@ -60,13 +60,13 @@ async function textOf(
   }
 }
 
-function answerOf(text: string, { ok, status }: Response, origin: string): unknown {
-  const answer = parsed(text)
-  if (answer !== undefined && (ok || isRpcAnswer(answer))) return answer
-  throw new UpstreamError('broken', `${origin} answered with ${reasonOfAnswer(status, text)}`)
+function responseOf(text: string, { ok, status }: Response, origin: string): unknown {
+  const response = parsed(text)
+  if (response !== undefined && (ok || isRpcResponse(response))) return response
+  throw new UpstreamError('broken', `${origin} answered with ${reasonOfResponse(status, text)}`)
 }
 
-/** undefined: it is no JSON. */
+/** Returns undefined if the text is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -75,14 +75,14 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A gateway's own error may be JSON as well, such as {"message": "Unauthorized"}. */
-const isRpcAnswer = (answer: unknown): boolean =>
-  Array.isArray(answer) ||
-  (typeof answer === 'object' &&
-    answer !== null &&
-    (('error' in answer && isFault(answer.error)) || 'result' in answer))
+/** A gateway's own error may be JSON too, such as {"message": "Unauthorized"}. */
+const isRpcResponse = (response: unknown): boolean =>
+  Array.isArray(response) ||
+  (typeof response === 'object' &&
+    response !== null &&
+    (('error' in response && isFault(response.error)) || 'result' in response))
 
-/** Nothing of the message has left: no connection came about. */
+/** Errors of connecting, after which no part of the message was sent. */
 const UNSENT = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',

@@ -1,7 +1,9 @@
-/** State that this thread fetches for a node that has not all of it: from the upstreams that can give it, by the keeper into the database. */
+/**
+ * Fetches lazy state from the upstreams that have it, and stores it through the persistence thread.
+ */
 import type { MessagePort } from 'node:worker_threads'
 import type { ChainReader } from '../../engine/chain/types.ts'
-import type { Doubt } from '../../engine/sources/lazy/agree.ts'
+import type { Suspicion } from '../../engine/sources/lazy/agree.ts'
 import {
   type Budget,
   createBudget,
@@ -14,24 +16,23 @@ import {
   type FetchCount,
   type Fetcher,
 } from '../../engine/sources/lazy/fetcher.ts'
-import { createFillGate } from '../../engine/sources/lazy/fill-gate.ts'
+import { createFillQueue } from '../../engine/sources/lazy/fill-queue.ts'
 import { createGuesses } from '../../engine/sources/lazy/guesses.ts'
 import type { Upstream } from '../../engine/sources/upstream/client.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
-import type { KeeperAnswer, StoreReader } from '../../engine/storage/types.ts'
-import { postRequest } from '../keeper/request.ts'
+import type { PersistenceResponse, StoreReader } from '../../engine/storage/types.ts'
+import { postRequest } from '../persistence/request.ts'
 import type { FollowerToWriter, WriterToFollower } from '../thread/follower-messages.ts'
 import { headAt } from './own-chain.ts'
 import { CLOCK } from './upstreams.ts'
 
-/** How the upstreams can be asked for state, as it was found out at the start. */
+/** The upstreams' ability to serve state, as probed at the start. */
 export type LazyData = {
   readonly mode: LazyMode
   readonly probed: readonly Probed[]
-  /** Requests a second. */
   readonly rate: number
-  /** What most upstreams contradicted when it was begun. */
-  readonly doubts: readonly Doubt[]
+  /** Suspicions from the start, about values that most upstreams contradicted. */
+  readonly suspicions: readonly Suspicion[]
 }
 
 export type LazyParts = {
@@ -39,14 +40,20 @@ export type LazyParts = {
   readonly depths: Depths
   readonly budget: Budget
   readonly limits: UpstreamLimits
-  readonly keeper: MessagePort
-  /** Takes what is fetched in place of the keeper, and answers for it; undefined: nobody does. */
+  readonly persistence: MessagePort
+  /**
+   * Port that takes fetched values instead of the persistence thread, and responds; undefined
+   * without a recording.
+   */
   readonly recorder: MessagePort | undefined
   readonly reader: ChainReader
   readonly store: StoreReader
-  /** Height of our newest canonical block that the chain which is followed has too: above it the upstreams may have no state. */
+  /**
+   * Height of the newest local canonical block that the followed chain has too. Upstreams may lack
+   * state above it.
+   */
   readonly shared: () => number
-  /** The best first, with the newest block that each has told of. */
+  /** Usable upstreams, the best first, with the newest block that each has reported. */
   readonly upstreams: () => readonly {
     readonly upstream: Upstream
     readonly head: number | undefined
@@ -55,28 +62,30 @@ export type LazyParts = {
   readonly count: (what: FetchCount, by: number) => void
 }
 
-/** The keeper answers within a fold. */
-const KEEPER_MS = 8_000
-/** Requests with state that the keeper has not answered yet: of up to 2,048 rows each. Further ones wait here. */
+/** The persistence thread responds within a persist pass. */
+const PERSISTENCE_MS = 8_000
+/** Maximum number of open fills, of up to 2,048 rows each; further ones wait here. */
 const MAX_OPEN_FILLS = 256
 
-/** Of all that is asked of upstreams, whoever asks. */
+/** Makes the budget that all requests to upstreams share. */
 export const openBudget = ({ rate }: LazyData): Budget =>
   createBudget({ ...DEFAULT_BUDGET_LIMITS, upstreamRate: rate }, CLOCK)
 
 export function openFetcher(parts: LazyParts): Fetcher {
-  const { mode, depths, limits, keeper, recorder, reader, store } = parts
-  const gate = createFillGate({
-    ...{ maxOpen: MAX_OPEN_FILLS, waitMs: KEEPER_MS, after: CLOCK.after },
+  const { mode, depths, limits, persistence, recorder, reader, store } = parts
+  const fillQueue = createFillQueue({
+    maxOpen: MAX_OPEN_FILLS,
+    waitMs: PERSISTENCE_MS,
+    after: CLOCK.after,
     send(request, block, rows) {
       const fill = { type: 'fill', request, block, rows } as const
-      if (recorder === undefined) postRequest(keeper, fill)
+      if (recorder === undefined) postRequest(persistence, fill)
       else recorder.postMessage(fill satisfies FollowerToWriter)
     },
   })
-  const from = recorder ?? keeper
-  from.on('message', (answer: KeeperAnswer | WriterToFollower) => {
-    if (answer.type === 'filled') gate.answered(answer.request, answer)
+  const from = recorder ?? persistence
+  from.on('message', (response: PersistenceResponse | WriterToFollower) => {
+    if (response.type === 'filled') fillQueue.onResponse(response.request, response)
   })
   return createFetcher({
     mode,
@@ -85,9 +94,9 @@ export function openFetcher(parts: LazyParts): Fetcher {
         const depth = depths.of(upstream.name)
         return depth === undefined ? [] : [{ upstream, depth, head }]
       }),
-    head: (most) => headAt(reader, store, Math.min(parts.shared(), most)),
+    head: (max) => headAt(reader, store, Math.min(parts.shared(), max)),
     store,
-    fill: gate.fill,
+    fill: fillQueue.fill,
     budget: parts.budget,
     guesses: createGuesses(store),
     clock: CLOCK,

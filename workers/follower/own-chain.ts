@@ -1,6 +1,9 @@
-/** What the follower looks up of our own chain. While the keeper takes blocks back no record is good, and nobody can say what is canonical. */
-import { readNewest } from '../../engine/chain/newest.ts'
+/**
+ * Reads of the local chain for the follower. While blocks are unwound no snapshot is valid, so the
+ * canonical head is unknown.
+ */
 import type { ChainReader, ChainView } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
@@ -15,13 +18,13 @@ export const headOf = (reader: ChainReader): Point =>
     hash: bytesToHex(canonical.hash),
   }))
 
-/** At the start alone: nothing is taken back then. */
+/** Valid only at the start, when nothing is unwound. */
 export const finalizedOf = (reader: ChainReader): number =>
   readNewest(reader, 'standard', (view) =>
     Number(view.block({ tag: 'finalized' })?.number ?? view.earliest),
   )
 
-/** undefined: no block of this number, none any more, or blocks are being taken back. */
+/** Returns undefined if the block does not exist, is pruned, or blocks are being unwound. */
 export function hashOf(
   reader: ChainReader,
   { genesisNumber }: ChainSpec,
@@ -32,7 +35,7 @@ export function hashOf(
     : readUnless(reader, ['void', 'pruned'], hashIn(number))
 }
 
-/** The same, for who has to know of blocks that are being taken back. @throws {ViewError} */
+/** Like `hashOf`, but throws while blocks are unwound. @throws {ViewError} */
 export const settledHashOf = (reader: ChainReader, number: number): Hex | undefined =>
   readUnless(reader, ['pruned'], hashIn(number))
 
@@ -41,7 +44,7 @@ const hashIn = (number: number) => (view: ChainView) => {
   return found && bytesToHex(found.hash)
 }
 
-/** A block of our chain by its hash; undefined: there is none, or blocks are being taken back. */
+/** Returns a local block by its hash; undefined if there is none, or blocks are being unwound. */
 export const blockOf = (reader: ChainReader, hash: Bytes): FetchHead | undefined =>
   readUnless(reader, ['void'], (view) => {
     const block = view.block({ hash, requireCanonical: false })
@@ -51,19 +54,20 @@ export const blockOf = (reader: ChainReader, hash: Bytes): FetchHead | undefined
   })
 
 /**
- * Our newest canonical block up to `most`, and not below the one at which the state begins: what no local block wrote has one value after
- * all of them. undefined: blocks are being taken back.
+ * Returns the newest canonical block up to `max`, but at least the start of lazy state.
+ * A value that no local block wrote is the same after each of them. Returns undefined while blocks
+ * are unwound.
  */
 export const headAt = (
   reader: ChainReader,
   store: Pick<StoreReader, 'lazyStart'>,
-  most: number,
+  max: number,
 ): FetchHead | undefined =>
   readUnless(reader, ['void'], (view) => {
-    const least = store.lazyStart()?.block.number ?? 0
-    const wanted = Math.min(Math.max(most, least), Number(view.canonical.number))
+    const min = store.lazyStart()?.block.number ?? 0
+    const wanted = Math.min(Math.max(max, min), Number(view.canonical.number))
     const block = view.block({ number: BigInt(wanted) }) ?? view.block({ tag: 'latest' })
-    if (block === undefined) throw new Error(`record ${view.record} has no canonical block`)
+    if (block === undefined) throw new Error(`snapshot ${view.snapshot} has no canonical block`)
     const { number, hash, header } = block
     return { number: Number(number), hash: hash.slice(), stateRoot: header.stateRoot.slice() }
   })

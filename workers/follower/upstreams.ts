@@ -1,14 +1,13 @@
-/** The upstreams of a node by their URLs. */
+/** Opens upstreams by their URLs. */
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { foreignChain, foreignId } from '../../engine/sources/upstream/check.ts'
 import { checkedUpstream } from '../../engine/sources/upstream/checked.ts'
 import { createUpstream, type Upstream } from '../../engine/sources/upstream/client.ts'
 import type { RpcFault } from '../../engine/sources/upstream/error.ts'
 import type { UpstreamLimits } from '../../engine/sources/upstream/limits.ts'
-import type { ClientOptions } from '../../engine/sources/upstream/messages.ts'
-import type { Clock } from '../../engine/sources/upstream/places.ts'
-import type { Transport } from '../../engine/sources/upstream/transport.ts'
-import { isBecause } from '../../rpc/seam/errors.ts'
+import type { ClientOptions, Transport } from '../../engine/sources/upstream/messages.ts'
+import type { Clock } from '../../engine/sources/upstream/permits.ts'
+import { isBecause } from '../../rpc/core/errors.ts'
 import { openHttp } from './http.ts'
 import { openWebSocket } from './websocket.ts'
 
@@ -16,7 +15,10 @@ export const CLOCK: Clock = {
   now: () => performance.now(),
   after(ms, run) {
     let turn: NodeJS.Immediate | undefined
-    // After a stop timers come first: an answer that came meanwhile is read before it is late.
+    /*
+     * After a pause of the process, timers run before sockets are read. The setImmediate lets a
+     * waiting response arrive before its timeout.
+     */
     const timer = setTimeout(() => {
       turn = setImmediate(run)
     }, ms)
@@ -29,14 +31,14 @@ export const CLOCK: Clock = {
 
 export type FollowedChain = Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisNumber' | 'name'>
 
-/** http, https, ws or wss. @throws {Error} that says what was expected */
+/** Parses a URL with http, https, ws or wss. @throws {Error} saying what was expected */
 export function upstreamUrl(text: string): URL {
   if (!URL.canParse(text) || !/^(https?|wss?):$/.test(new URL(text).protocol))
     throw new Error('expected a URL such as https://host/path or wss://host/path')
   return new URL(text)
 }
 
-/** @param url as `upstreamUrl` takes it */
+/** @param url a URL that `upstreamUrl` accepts */
 export function openUpstream(
   url: string,
   limits: UpstreamLimits,
@@ -56,14 +58,17 @@ export function openUpstream(
   })
 }
 
-/** By its code, or by words where the code is one for everything. */
+/** Recognises rate limits by their code, or by words if the code is generic. */
 const isLimited = (fault: RpcFault): boolean =>
   isBecause(fault, 'limited') || /rate limit|too many requests/i.test(fault.message)
 
-/** A path or a query may hold a key: messages name the rest. */
+/** Messages omit path and query, because they may contain a key. */
 const nameOf = ({ protocol, host }: URL): string => `${protocol}//${host}`
 
-/** In their order, each with a name of its own. Each shows its chain before it is asked for anything else. */
+/**
+ * Opens the upstreams in order, each with a unique name. The chain of each is checked before other
+ * requests.
+ */
 export function openUpstreams(
   urls: readonly string[],
   limits: UpstreamLimits,
@@ -80,7 +85,7 @@ export function openUpstreams(
   })
 }
 
-/** @returns the node that takes transactions, which gets none where it has another chain */
+/** @returns the node that takes transactions; it gets none if it has another chain */
 export function openSequencer(
   url: string,
   limits: UpstreamLimits,

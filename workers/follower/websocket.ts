@@ -1,16 +1,20 @@
-/** JSON-RPC over one WebSocket, opened with the first message and again with the next one after it has ended. */
+/**
+ * JSON-RPC over one WebSocket, which opens with the first message, and reopens with the next
+ * message after it closed.
+ */
 import { type RawData, WebSocket } from 'ws'
 import { UpstreamError } from '../../engine/sources/upstream/error.ts'
-import type { Transport } from '../../engine/sources/upstream/transport.ts'
-import { reasonOf, reasonOfAnswer } from '../../rpc/legacy/failures.ts'
-import { addressed } from '../../rpc/legacy/posting.ts'
+import type { Transport } from '../../engine/sources/upstream/messages.ts'
+import { reasonOf, reasonOfResponse } from '../../rpc/forwarding/failures.ts'
+import { addressed } from '../../rpc/forwarding/posting.ts'
 
-/** For the connection. */
 const HANDSHAKE_MS = 5_000
-/** A connection that has brought nothing for so long is asked whether it lives, and ended when it is silent as long again. */
+/**
+ * A silent connection is pinged after this time, and closed if it stays silent for as long again.
+ */
 const PING_MS = 15_000
 
-/** @param url valid; a user and a password in it go into a header */
+/** @param url a valid URL; its user and password move to a header */
 export function openWebSocket(url: URL, maxBytes: number): Transport {
   const origin = `${url.protocol}//${url.host}`
   const waiting = createWaiting()
@@ -22,7 +26,7 @@ export function openWebSocket(url: URL, maxBytes: number): Transport {
   function open(): Promise<WebSocket> {
     return connect(url, maxBytes, {
       onMessage(message) {
-        if (!waiting.answer(message)) onPush(message)
+        if (!waiting.respond(message)) onPush(message)
       },
       onEnd(error) {
         socket = undefined
@@ -38,9 +42,9 @@ export function openWebSocket(url: URL, maxBytes: number): Transport {
       socket ??= open()
       const connected = await socket
       signal.throwIfAborted()
-      const answer = waiting.add(ids, signal)
+      const response = waiting.add(ids, signal)
       connected.send(message)
-      return answer
+      return response
     },
     pushes: {
       onMessage(listener) {
@@ -57,28 +61,27 @@ export function openWebSocket(url: URL, maxBytes: number): Transport {
   }
 }
 
-/** Messages whose answers have not come. */
 function createWaiting() {
-  /** By each of its ids. */
+  /** Waiting messages by each of their ids. */
   const open = new Map<
     number,
-    { readonly resolve: (answer: unknown) => void; readonly reject: (reason: unknown) => void }
+    { readonly resolve: (response: unknown) => void; readonly reject: (reason: unknown) => void }
   >()
   return {
     async add(ids: readonly number[], signal: AbortSignal): Promise<unknown> {
-      const answer = Promise.withResolvers<unknown>()
-      for (const id of ids) open.set(id, answer)
-      const onAbort = () => answer.reject(signal.reason)
+      const response = Promise.withResolvers<unknown>()
+      for (const id of ids) open.set(id, response)
+      const onAbort = () => response.reject(signal.reason)
       signal.addEventListener('abort', onAbort)
       try {
-        return await answer.promise
+        return await response.promise
       } finally {
         signal.removeEventListener('abort', onAbort)
         for (const id of ids) open.delete(id)
       }
     },
-    /** False: nobody waits for it. */
-    answer(message: unknown): boolean {
+    /** Returns false if no message waits for this response. */
+    respond(message: unknown): boolean {
       const { id } = (Array.isArray(message) ? message[0] : message) as { readonly id?: unknown }
       const mine = typeof id === 'number' ? open.get(id) : undefined
       mine?.resolve(message)
@@ -91,9 +94,9 @@ function createWaiting() {
 }
 
 type Listeners = {
-  /** An object, or a list that begins with one. */
+  /** Receives an object, or a list that starts with one. */
   readonly onMessage: (message: unknown) => void
-  /** Once, also where it never opened. */
+  /** Called once, even if the connection never opened. */
   readonly onEnd: (error: UpstreamError) => void
 }
 
@@ -106,7 +109,7 @@ function connect(url: URL, maxBytes: number, { onMessage, onEnd }: Listeners): P
     maxPayload: maxBytes,
     handshakeTimeout: HANDSHAKE_MS,
   })
-  const life = watchLife(socket)
+  const heartbeat = watchHeartbeat(socket)
   let failure: string | undefined
   let kind: UpstreamError['kind'] = 'unreachable'
   socket.on('open', () => {
@@ -114,7 +117,7 @@ function connect(url: URL, maxBytes: number, { onMessage, onEnd }: Listeners): P
     opened.resolve(socket)
   })
   socket.on('message', (data) => {
-    life.seen()
+    heartbeat.seen()
     const message = readMessage(data)
     if (message !== undefined) onMessage(message)
   })
@@ -123,12 +126,12 @@ function connect(url: URL, maxBytes: number, { onMessage, onEnd }: Listeners): P
     if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') kind = 'large'
   })
   socket.on('unexpected-response', (_, response) => {
-    failure = `answered with ${reasonOfAnswer(response.statusCode ?? 0, '')}`
-    // The error that follows says no more.
+    failure = `answered with ${reasonOfResponse(response.statusCode ?? 0, '')}`
+    // The error that follows has no further information.
     socket.terminate()
   })
   socket.on('close', () => {
-    life.stop()
+    heartbeat.stop()
     const error = new UpstreamError(
       kind,
       `${url.protocol}//${url.host}: ${failure ?? 'the connection ended'}`,
@@ -139,7 +142,7 @@ function connect(url: URL, maxBytes: number, { onMessage, onEnd }: Listeners): P
   return opened.promise
 }
 
-/** undefined: nobody's answer; whoever waits for one is told when its time is over. */
+/** Returns undefined if the message is no response; its requester times out. */
 function readMessage(data: RawData): unknown {
   try {
     const message: unknown = JSON.parse(String(data))
@@ -150,8 +153,8 @@ function readMessage(data: RawData): unknown {
   }
 }
 
-/** A connection may be dead without either side having said so. */
-function watchLife(socket: WebSocket) {
+/** Detects a dead connection that neither side has closed. */
+function watchHeartbeat(socket: WebSocket) {
   let isSeen = true
   socket.on('pong', () => {
     isSeen = true

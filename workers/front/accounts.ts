@@ -1,13 +1,17 @@
-/** Keys that this node signs with. */
+/** Keys with which this node signs. */
 import { readFileSync } from 'node:fs'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import { addressOfKey, sign } from '../../engine/primitives/signature.ts'
-import type { AccountService } from '../../rpc/seam/ports.ts'
-import type { NodeConfig } from '../config/serving.ts'
+import type { AccountService } from '../../rpc/core/ports.ts'
+import type { NodeConfig } from '../config/serving-options.ts'
 import { KeystoreError, readKeystore } from './keystore.ts'
 
-/** @param keys it signs with these beside the unlocked ones @throws {KeystoreError} */
+/**
+ * Opens the unlocked keys of the configuration.
+ * @param keys further keys of the node
+ * @throws {KeystoreError}
+ */
 export function openKeys(
   config: Pick<NodeConfig, 'unlock' | 'keystore' | 'passwordFile'>,
   keys: readonly Bytes[],
@@ -19,7 +23,10 @@ export function openKeys(
   return [...keys, ...readKeystore(keystore, config.unlock, readPassword(passwordFile))]
 }
 
-/** @throws {KeystoreError} */
+/**
+ * Opens the account service of these keys.
+ * @throws {KeystoreError}
+ */
 export const openAccounts = (...from: Parameters<typeof openKeys>): AccountService =>
   accountsOf(openKeys(...from))
 
@@ -35,7 +42,7 @@ export function accountsOf(keys: readonly Bytes[]): AccountService {
   }
 }
 
-/** The first line, as go-ethereum takes it. */
+/** Returns the first line of the file, as go-ethereum does. */
 function readPassword(path: string): string {
   try {
     return readFileSync(path, 'utf8').split(/\r?\n/, 1)[0]!

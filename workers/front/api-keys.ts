@@ -1,23 +1,26 @@
-/** The keys of callers while the node runs: read at the start, and again when the process is told to (SIGHUP). */
-import { ApiKeys } from '../../rpc/seam/api-keys.ts'
+/** API keys of callers: read at the start, and again on SIGHUP. */
+import { ApiKeys } from '../../rpc/core/api-keys.ts'
 import { readApiKeys } from '../config/api-keys-file.ts'
 import type { Report } from '../observe/reporter.ts'
 import { StartError } from '../process/context.ts'
 
 export type OpenedKeys = {
   readonly keys: ApiKeys
-  /** Reads the file again; one with a problem changes nothing. */
+  /** Reads the file again; a file with a problem changes nothing. */
   reload(): ReloadedKeys | undefined
 }
 
 export type ReloadedKeys = {
-  /** Keys that there are now. */
+  /** Number of keys after the reload. */
   readonly count: number
-  /** Whose key is not theirs any more. */
+  /** Names of the callers whose key is no longer valid. */
   readonly gone: ReadonlySet<string>
 }
 
-/** @throws {StartError} what is wrong with the file */
+/**
+ * Reads the API keys.
+ * @throws {StartError} the problem of the file
+ */
 export function openApiKeys(path: string, report: Report): OpenedKeys {
   const { entries, problems } = readApiKeys(path)
   if (problems[0] !== undefined) throw new StartError(problems[0])

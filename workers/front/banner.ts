@@ -1,11 +1,14 @@
-/** What a person sees of every node: the ready line, a line for each sealed block, the page in a browser. */
+/**
+ * Texts for a person: the addresses, the ready line, a line for each sealed block, and the page in
+ * a browser.
+ */
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { FromWriter } from '../thread/messages.ts'
 
 export const readyLine = (url: string, chainId: bigint, head: bigint): string =>
   `flashnode ready ${url} chain ${chainId} head ${head}\n`
 
-/** What is known of a node when it is ready. */
+/** Facts about a node that are known when it is ready. */
 export type Addresses = {
   readonly url: string
   readonly hasFeed: boolean
@@ -17,7 +20,7 @@ export type Addresses = {
     | undefined
 }
 
-/** What can be asked where, for a person: printed before the ready line, which programs read. */
+/** Lists the node's addresses for a person; printed before the ready line, which programs read. */
 export function addressLines({ url, hasFeed, hasPage, rateLimit, continued }: Addresses): string {
   const socket = url.replace(/^http/, 'ws')
   const rows: readonly (readonly [address: string, words: string])[] = [
@@ -31,12 +34,12 @@ export function addressLines({ url, hasFeed, hasPage, rateLimit, continued }: Ad
   return [
     ...(continued === undefined
       ? []
-      : [`continues ${continued.path} at block ${continued.block}${continued.hint}`]),
+      : [`continues ${continued.path} from block ${continued.block}${continued.hint}`]),
     ...rows.map(([address, words]) => `  ${address.padEnd(width)} ${words}`),
     ...(rateLimit === 'off'
       ? []
       : [
-          `  ${rateLimit} requests/s for each address; a test suite lifts it with --rate-limit off`,
+          `  at most ${rateLimit} requests/s for each client address; --rate-limit off removes the limit`,
         ]),
     '',
     '',
@@ -49,7 +52,7 @@ export function sealedLine({ number, flashblocks, transactions, gasUsed, ms }: S
   return `block ${number}  ${flashblocks} flashblocks  ${transactions} transactions  ${gas} Mgas  ${Math.round(ms)} ms\n`
 }
 
-/** What GET / shows in a browser. */
+/** Returns the HTML that GET / serves to a browser. */
 export function page(chain: ChainSpec, url: string): string {
   const socket = url.replace(/^http/, 'ws')
   return `<!doctype html>

@@ -1,26 +1,9 @@
-/** What lives on the front thread for JSON-RPC: services, dispatch and the server. */
+/** The JSON-RPC parts of a front thread: services, dispatch and the server. */
 import type { ChainReader, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import type { Engine } from '../../engine/evm/engine.ts'
-import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
-import type { OwnFilters } from '../../rpc/events/filters.ts'
-import type { ShownNotes } from '../../rpc/events/shown-notes.ts'
-import type { FeedHub } from '../../rpc/feed/hub.ts'
-import { createServer, type Server, type ServerOptions } from '../../rpc/http/server.ts'
-import type { StatusPage } from '../../rpc/http/status-page.ts'
-import { POINT_MS } from '../../rpc/limiter/points.ts'
-import type { Method, Methods } from '../../rpc/method/method.ts'
-import { methodsOf } from '../../rpc/methods/index.ts'
-import {
-  createRpc,
-  type FilterHome,
-  type Rpc,
-  type RpcOptions,
-  type RpcStats,
-} from '../../rpc/rpc.ts'
-import { trustedProxies } from '../../rpc/seam/address.ts'
-import type { Answerer } from '../../rpc/seam/exchange.ts'
-import type { Executor } from '../../rpc/seam/executor.ts'
+import type { Responder } from '../../rpc/core/exchange.ts'
+import type { Executor } from '../../rpc/core/executor.ts'
 import type {
   AccountService,
   Forward,
@@ -29,11 +12,22 @@ import type {
   StateMode,
   Syncing,
   TransactionService,
-} from '../../rpc/seam/ports.ts'
-import type { OpenCaps } from '../../rpc/seam/shared-caps.ts'
+} from '../../rpc/core/ports.ts'
+import type { SlowCallOptions } from '../../rpc/dispatch/slow-calls.ts'
+import type { OwnFilters } from '../../rpc/events/filters.ts'
+import type { SeenAccounts } from '../../rpc/events/seen-accounts.ts'
+import type { FeedHub } from '../../rpc/feed-server/hub.ts'
+import { createServer, type Server, type ServerOptions } from '../../rpc/http/server.ts'
+import type { StatusPage } from '../../rpc/http/status-page.ts'
+import { trustedProxies } from '../../rpc/limiter/address.ts'
+import { POINT_MS } from '../../rpc/limiter/points.ts'
+import type { OpenConcurrencyLimit } from '../../rpc/limiter/shared-concurrency-limits.ts'
+import type { Method, Methods } from '../../rpc/method/method.ts'
+import { methodsOf } from '../../rpc/methods/index.ts'
+import { createRpc, type FilterHome, type Rpc, type RpcOptions } from '../../rpc/rpc.ts'
 import { version } from '../config/config.ts'
-import type { NodeConfig } from '../config/serving.ts'
-import type { ToldReadiness } from '../observe/health.ts'
+import type { NodeConfig } from '../config/serving-options.ts'
+import type { ReportedReadiness } from '../observe/health.ts'
 import { type Live, openLive, type PageMode } from '../observe/live.ts'
 import { loggable } from '../observe/log.ts'
 import type { FrontMetrics } from '../observe/metrics.ts'
@@ -42,14 +36,15 @@ import type { Report } from '../observe/reporter.ts'
 import { createSampler } from '../observe/sample.ts'
 import type { Spent } from '../pool/open.ts'
 import type { NodeContext } from '../process/context.ts'
-import type { Courses } from '../record/courses.ts'
+import type { RequestContexts } from '../record/request-context.ts'
 import type { RequestTaking } from '../record/requests.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import { type Clock, machineNow } from '../thread/running-clock.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
 import { openLimitStore } from './limit-store.ts'
-import { openPurses, type Purses, type SharedPurses } from './purses.ts'
+import { openRateBuckets, type RateBuckets, type SharedRateBuckets } from './rate-buckets.ts'
+import { statsOfRateBuckets, statsOfRpc, statsOfServer } from './stats.ts'
 
 export type FrontConfig = Pick<
   NodeConfig,
@@ -69,7 +64,7 @@ export type FrontConfig = Pick<
   | 'receiptHold'
   | 'methods'
   | 'traceModeOptional'
-  // All of them: the methods are told how much they may.
+  // The methods need all limits.
   | 'limits'
 >
 export type FrontParts = {
@@ -80,72 +75,79 @@ export type FrontParts = {
   readonly transactions: TransactionService
   readonly promises: PromiseService
   readonly accounts: AccountService
-  /** Served beside those that every node has. */
+  /** Methods beside those of every node. */
   readonly methods: readonly Method[]
-  /** In place of those of these names. */
+  /** Methods that replace the usual ones of the same names. */
   readonly instead?: readonly Method[]
-  /** There are controls of the chain; left out: where there are further methods. */
+  /** The node has controls of the chain; by default, if there are further methods. */
   readonly hasControls?: boolean
-  /** Of the node that has the chain before this one's first block. */
-  readonly legacyUrl: string | undefined
-  /** Fetches state; undefined: all of it is here. */
+  /** URL of the node that has the chain before this node's first block. */
+  readonly forwardingUrl: string | undefined
+  /** Fetches state; undefined when all state is local. */
   readonly lazy?: LazyState | undefined
-  /** Asks the nodes that this one follows. */
+  /** Forwards calls to the nodes that this node follows. */
   readonly forward?: Forward | undefined
   readonly mode?: StateMode | undefined
-  /** What the status page says of where blocks come from; undefined: there is no such page. */
+  /** Source of blocks for the status page; undefined disables that page. */
   readonly pageMode?: PageMode | undefined
   readonly syncing: () => Syncing
-  /** What clients may hold, over several fronts; left out: this one counts it alone. */
-  readonly caps?: OpenCaps | undefined
-  /** undefined: there is no /feed. */
+  /** Concurrency limits shared by several fronts; left out when this front is alone. */
+  readonly concurrencyLimits?: OpenConcurrencyLimit | undefined
+  /** undefined disables /feed. */
   readonly feed: FeedHub | undefined
-  /** Of new replicas; undefined: nobody copies this node. */
+  /** Handler for new replicas; undefined when no replica may copy this node. */
   readonly bootstrap?: ServerOptions['bootstrap']
-  readonly readiness: (maxLagMs?: number) => ToldReadiness | Promise<ToldReadiness>
-  /** Hears what answers are made of; undefined: nobody does. */
-  readonly courses?: Courses | undefined
-  /** Takes down what clients ask. */
-  readonly requests?: Pick<RequestTaking, 'answerer'> | undefined
+  readonly readiness: (maxLagMs?: number) => ReportedReadiness | Promise<ReportedReadiness>
+  /** Receives the provenance of responses; undefined when nobody needs it. */
+  readonly requestContexts?: RequestContexts | undefined
+  /** Records client requests. */
+  readonly requests?: Pick<RequestTaking, 'responder'> | undefined
   readonly metrics: FrontMetrics
-  /** Counts of fronts that are one to their clients; undefined: this one is alone. */
-  readonly purses?: SharedPurses | undefined
+  /** Rate buckets shared by several fronts; undefined when this front is alone. */
+  readonly rateBuckets?: SharedRateBuckets | undefined
   readonly filterHome?: FilterHome | undefined
-  readonly shownNotes?: ShownNotes | undefined
+  readonly seenAccounts?: SeenAccounts | undefined
   readonly report: Report
   readonly log: NodeContext['log']
-  /** Of the process: what its callers may take is counted by it. */
+  /** Clock of the process, which measures the time of calls. */
   readonly now: Clock
 }
 
-/** Where clients find it. */
-export type Place = { readonly port: number; readonly url: string }
+/** Port and URL of the server. */
+export type ListenAddress = { readonly port: number; readonly url: string }
 
 export interface Front {
   readonly server: Server
-  readonly answer: Answerer
-  /** Of this thread. */
+  readonly respond: Responder
+  /** Filters of this thread. */
   readonly filters: OwnFilters
-  /** Gives the port taken and the address it is reached by. @throws the system's error. */
-  listen(port: number, reusePort?: boolean): Promise<Place>
-  /** A new record can be read. */
+  /**
+   * Starts to listen.
+   * @returns the actual port and the URL
+   * @throws the system's error
+   */
+  listen(port: number, reusePort?: boolean): Promise<ListenAddress>
+  /** Reports that a new snapshot can be read. */
   published(): void
-  /** One was published that clients are shown later. */
+  /** Reports a published snapshot that becomes visible to clients later. */
   arrived(): void
   close(): Promise<void>
-  /** Reads the API keys again, and gives their number; undefined: their file has a problem. Left out: there are none. */
+  /** Reloads the API keys and returns their number; undefined for a faulty file. */
   readonly reloadKeys?: (() => number | undefined) | undefined
-  /** The writer's messages, before what they tell is read. */
-  hear(message: FromWriter): void
-  /** undefined: not served. */
+  /** Receives the writer's messages before the state that they announce is read. */
+  onMessage(message: FromWriter): void
+  /** The status page; undefined when disabled. */
   readonly status: (StatusPage & Pick<Live, 'openInside'>) | undefined
-  /** A call has run: its address owes for the worker's time. */
+  /** Charges the address of a finished call for the worker's time. */
   readonly spent: (spent: Spent) => void
   readonly holds: () => Readonly<Record<string, number>>
   readonly stats: () => Readonly<Record<string, number>>
 }
 
-/** Methods that run the EVM run in the pool: this thread need not load one, which would take an eighth of a second of every start. */
+/**
+ * The front needs no engine, because the pool runs the EVM. Loading one would take an eighth of a
+ * second of every start.
+ */
 const refuse = (): never => {
   throw new Error('the front runs no EVM')
 }
@@ -155,33 +157,35 @@ export async function createFront(parts: FrontParts): Promise<Front> {
   const { config, chain } = parts
   const [publishes, arrivals] = [createListeners(), createListeners()]
   publishes.add(arrivals.fire)
-  const opened =
-    config.apiKeys === undefined ? undefined : openApiKeys(config.apiKeys, parts.report)
+  const { apiKeys, limits } = config
+  const opened = apiKeys === undefined ? undefined : openApiKeys(apiKeys, parts.report)
   const store = await openLimitStore(config.limitStore, parts.report)
-  const ofCallers = { keys: opened?.keys, store, shared: parts.purses, now: machineNow }
-  const purses = openPurses({ ...parts, ...ofCallers })
-  const rpc = openRpc(parts, purses, { onPublish: publishes.add, onArrival: arrivals.add })
-  const newestRecord = () => parts.reader.newestRecord()
-  const answer = parts.requests?.answerer(rpc.answer, newestRecord) ?? rpc.answer
+  const ofCallers = { keys: opened?.keys, store, shared: parts.rateBuckets, now: machineNow }
+  const rateBuckets = openRateBuckets({ ...parts, ...ofCallers })
+  const rpc = openRpc(parts, rateBuckets, { onPublish: publishes.add, onArrival: arrivals.add })
+  const newestSnapshot = () => parts.reader.newestSnapshot()
+  const respond = parts.requests?.responder(rpc.respond, newestSnapshot) ?? rpc.respond
   let url = ''
   const live = openLive({
     ...parts,
-    ...{ limits: config.limits, flashblocks: rpc.flashblocks, version },
+    limits,
+    flashblocks: rpc.flashblocks,
+    version,
     hasControls: parts.hasControls ?? (config.methods === 'all' && parts.methods.length > 0),
   })
   const status = live && { ...createPageFiles(), live: live.open, openInside: live.openInside }
-  const server = await openServer(parts, purses, {
-    answer,
+  const server = await openServer(parts, rateBuckets, {
+    respond,
     page: () => page(chain, url),
     apiKeys: opened?.keys,
     status,
   })
   return {
     server,
-    answer,
+    respond,
     filters: rpc.filters,
     status,
-    hear: (message) => live?.hear(message),
+    onMessage: (message) => live?.onMessage(message),
     async listen(port, reusePort = false) {
       const { host } = config
       const taken = await server.listen({ host, port, ...(reusePort && { reusePort }) })
@@ -190,72 +194,81 @@ export async function createFront(parts: FrontParts): Promise<Front> {
     },
     published: publishes.fire,
     arrived: arrivals.fire,
-    reloadKeys:
-      opened &&
-      (() => {
-        const { count, gone } = opened.reload() ?? {}
-        if (gone !== undefined) server.closeCallers(gone)
-        return count
-      }),
+    reloadKeys: opened && (() => reloadKeys(opened, server)),
     async close() {
       await server.close()
       store?.close()
     },
     spent({ address, cpuMs }) {
       const points = Math.floor(cpuMs / POINT_MS)
-      if (points > 0) purses.limiter.owe(address, points)
+      if (points > 0) rateBuckets.limiter.owe(address, points)
     },
     holds() {
-      const { hold, shown, places, receiptWaits } = rpc.stats()
+      const { hold, seen, flashblockWaits, receiptWaits } = rpc.stats()
       return {
         ...hold,
-        ...{ waiting: receiptWaits, latest: shown.held, latestExpired: shown.expired },
-        ...{ place: places.held, placeWaiting: places.waiting, placeExpired: places.expired },
+        waiting: receiptWaits,
+        latest: seen.held,
+        latestExpired: seen.expired,
+        place: flashblockWaits.held,
+        placeWaiting: flashblockWaits.waiting,
+        placeExpired: flashblockWaits.expired,
       }
     },
     stats: () => ({
       ...statsOfServer(server),
-      ...statsOfPurses(purses),
+      ...statsOfRateBuckets(rateBuckets),
       ...(live === undefined ? {} : { pageViewers: live.viewers }),
       ...statsOfRpc(rpc.stats()),
     }),
   }
 }
 
+function reloadKeys(keys: ReturnType<typeof openApiKeys>, server: Server): number | undefined {
+  const { count, gone } = keys.reload() ?? {}
+  if (gone !== undefined) server.closeCallers(gone)
+  return count
+}
+
 function openRpc(
   parts: FrontParts,
-  { charging }: Purses,
+  { charging }: RateBuckets,
   { onPublish, onArrival }: Pick<Parameters<typeof createRpc>[0], 'onPublish' | 'onArrival'>,
 ): Rpc {
   const { config, report } = parts
   return createRpc({
     reader: parts.reader,
-    transactions: parts.courses?.transactions(parts.transactions) ?? parts.transactions,
+    transactions: parts.requestContexts?.transactions(parts.transactions) ?? parts.transactions,
     promises: parts.promises,
     accounts: parts.accounts,
     executor: parts.executor,
     chain: parts.chain,
     engine: NO_ENGINE,
-    ...{ limits: config.limits, caps: parts.caps },
+    limits: config.limits,
+    concurrencyLimits: parts.concurrencyLimits,
     methods: { standard: servedBy(parts, 'standard'), flashblocks: servedBy(parts, 'flashblocks') },
     limiter: charging,
     limitBy: config.limitBy,
     receiptHoldMs: config.receiptHold,
-    ...{ filterHome: parts.filterHome, shownNotes: parts.shownNotes },
-    legacyUrl: parts.legacyUrl,
-    ...{ lazy: parts.lazy, forward: parts.forward, mode: parts.mode },
+    filterHome: parts.filterHome,
+    seenAccounts: parts.seenAccounts,
+    forwardingUrl: parts.forwardingUrl,
+    lazy: parts.lazy,
+    forward: parts.forward,
+    mode: parts.mode,
     clientVersion: `flashnode/v${version()}/${process.platform}-${process.arch}/node${process.version}`,
-    ...{ onPublish, onArrival },
+    onPublish,
+    onArrival,
     syncing: parts.syncing,
     now: parts.now,
     onBug: (error, method) => report('call_failed', { err: error, method: loggable(method) }),
     onCall: onCallOf(parts),
     slowCalls: slowCallsOf(parts),
-    provenance: parts.courses?.provenance,
+    provenance: parts.requestContexts?.provenance,
   })
 }
 
-/** Counts each call, and logs it at the levels at which somebody looks for one request. */
+/** Counts each call, and logs it at the levels that show single requests. */
 function onCallOf({ log, metrics }: FrontParts): NonNullable<RpcOptions['onCall']> {
   if (log.isLevelEnabled?.('debug') !== true) return metrics.call
   return (method, ms, code) => {
@@ -267,97 +280,44 @@ function onCallOf({ log, metrics }: FrontParts): NonNullable<RpcOptions['onCall'
 function slowCallsOf({ config, log }: FrontParts): SlowCallOptions | undefined {
   const { slowCallMs: ms, slowCallParams: hasParams } = config
   if (ms === 0) return undefined
-  return { ms, hasParams, tell: (call) => log.info(call, 'a slow call') }
+  return { ms, hasParams, report: (call) => log.info(call, 'a slow call') }
 }
 
 function openServer(
-  { config, caps, feed, bootstrap, readiness, report, now }: FrontParts,
-  { charging, visiting }: Purses,
-  served: Pick<ServerOptions, 'answer' | 'page' | 'apiKeys' | 'status'>,
+  { config, concurrencyLimits, feed, bootstrap, readiness, report, now }: FrontParts,
+  { charging, visiting }: RateBuckets,
+  served: Pick<ServerOptions, 'respond' | 'page' | 'apiKeys' | 'status'>,
 ): Promise<Server> {
   return createServer({
     ...served,
     http: config.http,
-    ...{ limits: config.limits, caps },
+    limits: config.limits,
+    concurrencyLimits,
     cors: config.cors,
     hosts: [...config.hosts, config.host],
     trustedProxies: trustedProxies(config.trustProxy),
     namingProxies: trustedProxies(config.proxyProtocol),
     onUnnamed: unnamedOf(report, now),
     limiter: charging,
-    visits: visiting,
+    nonRpcRequests: visiting,
     onBug: (error) => report('answer_not_sent', { err: error }),
-    feed: feed?.door,
-    ...{ bootstrap, readiness },
+    feed: feed?.handle,
+    bootstrap,
+    readiness,
     now,
     clock: () => Date.now(),
   })
 }
 
-/** A proxy that is set up wrongly is wrong with each connection: all are counted in `socketsUnnamed`. */
+/**
+ * A misconfigured proxy fails on every connection, so the log is sampled. `socketsUnnamed` counts
+ * all of them.
+ */
 function unnamedOf(report: Report, now: () => number): ServerOptions['onUnnamed'] {
-  const say = createSampler(SAID_MS, now, (reason) => report('client_not_named', { reason }))
-  return (why, proxy) => say(why, `${proxy}: ${why}`)
+  const logUnnamed = createSampler(SAID_MS, now, (reason) => report('client_not_named', { reason }))
+  return (why, proxy) => logUnnamed(why, `${proxy}: ${why}`)
 }
 const SAID_MS = 10_000
-
-function statsOfServer({ inFlight, webSockets, unsent, encoding, sockets }: Server) {
-  return {
-    inFlight,
-    webSockets,
-    unsent: unsent.answers,
-    unsentBytes: unsent.bytes,
-    unsentCut: unsent.cut,
-    compressed: encoding.answers,
-    compressedFromBytes: encoding.from,
-    compressedToBytes: encoding.to,
-    compressRefused: encoding.refused,
-    socketsRefused: sockets.refused,
-    socketsEvicted: sockets.evicted,
-    socketsLate: sockets.late,
-    socketsCutOff: sockets.cutOff,
-    socketsUnnamed: sockets.unnamed,
-  }
-}
-
-const statsOfPurses = ({ limiter, visits, store }: Purses) => ({
-  limiterKeys: limiter.known,
-  pointsCharged: limiter.charged + visits.charged,
-  ...(store === undefined ? {} : store()),
-})
-
-function statsOfRpc(stats: RpcStats) {
-  const { filters, subscriptions, subscribersSlow, syncSends, cache, texts } = stats
-  const { legacy, upstream, rounds } = stats
-  return {
-    ...{ filters, subscriptions, subscribersSlow, syncSends },
-    cacheHits: cache.hits,
-    cacheMisses: cache.misses,
-    ...{ textHits: texts.hits, textMisses: texts.misses, textBytes: texts.bytes },
-    cacheCarried: cache.carried,
-    cacheDroppedWritten: cache.dropped.written,
-    cacheDroppedBlock: cache.dropped.block,
-    cacheDroppedChain: cache.dropped.chain,
-    cacheDroppedUntold: cache.dropped.untold,
-    ...(legacy === undefined
-      ? {}
-      : {
-          legacyCalls: legacy.calls,
-          legacyErrors: legacy.errors,
-          legacyInFlight: legacy.inFlight,
-        }),
-    ...(upstream === undefined
-      ? {}
-      : {
-          forwarded: upstream.calls,
-          forwardErrors: upstream.errors,
-          forwardsInFlight: upstream.inFlight,
-        }),
-    ...(rounds === undefined
-      ? {}
-      : { fetches: rounds.fetches, fetchedKeys: rounds.keys, withoutState: rounds.without }),
-  }
-}
 
 function servedBy({ config, methods, instead = [] }: FrontParts, endpoint: Endpoint): Methods {
   const served = new Map(methodsOf(endpoint, config.methods, config.traceModeOptional))

@@ -1,4 +1,4 @@
-/** Key files as go-ethereum writes them (Web3 Secret Storage, version 3). */
+/** Key files in go-ethereum's format (Web3 Secret Storage, version 3). */
 import { createDecipheriv, pbkdf2Sync, scryptSync, timingSafeEqual } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,14 +8,14 @@ import { keccak256 } from '../../engine/primitives/keccak.ts'
 import { addressOfKey } from '../../engine/primitives/signature.ts'
 import { concatBytes } from '../../engine/primitives/words.ts'
 
-/** More than this a key derivation may not take: scrypt with n = 2^18, r = 8 takes 256 MiB. */
+/** Maximum memory of a key derivation; scrypt with n = 2^18, r = 8 takes 256 MiB. */
 const MAX_DERIVATION_BYTES = 300 * 1024 * 1024
 const MAX_ITERATIONS = 10_000_000
 
 /**
- * Private keys of the addresses, from the key files of a directory.
+ * Reads the private keys of the addresses from a directory of key files.
  * @param addresses lower-case hex
- * @throws {KeystoreError} naming the file, or the address that no file has.
+ * @throws {KeystoreError} with the file, or the address without a file
  */
 export function readKeystore(
   directory: string,
@@ -34,7 +34,7 @@ export function readKeystore(
     if (found === undefined) throw new KeystoreError(`no key file of ${address} in ${directory}`)
     const key = decryptKey(found.file, password, found.path)
     if (bytesToHex(addressOfKey(key)) !== address)
-      throw new KeystoreError(`${found.path} holds the key of another address`)
+      throw new KeystoreError(`${found.path} has the key of another address`)
     return key
   })
 }
@@ -63,7 +63,7 @@ function listFiles(directory: string): string[] {
   }
 }
 
-/** undefined: another kind of file. */
+/** Reads a key file; undefined when the file is of another kind. */
 function readKeyFile(path: string): KeyFile | undefined {
   try {
     const json = JSON.parse(readFileSync(path, 'utf8')) as Partial<KeyFile>
@@ -75,7 +75,10 @@ function readKeyFile(path: string): KeyFile | undefined {
   }
 }
 
-/** @throws {KeystoreError} */
+/**
+ * Decrypts the private key of a key file.
+ * @throws {KeystoreError}
+ */
 export function decryptKey({ crypto }: KeyFile, password: string, path: string): Bytes {
   const derived = derive(crypto, password, path)
   const ciphertext = bytesOf(crypto.ciphertext, path)
@@ -94,7 +97,7 @@ function derive({ kdf, kdfparams }: KeyFile['crypto'], password: string, path: s
   const number = (name: string): number => {
     const value = kdfparams[name]
     if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value
-    throw new KeystoreError(`${path}: kdfparams.${name} is no positive integer`)
+    throw new KeystoreError(`${path}: kdfparams.${name} is not a positive integer`)
   }
   const salt = bytesOf(String(kdfparams['salt']), path)
   if (kdf === 'scrypt') {

@@ -1,8 +1,11 @@
-/** Where the points of the rate limits are, beside the memory of this process. */
+/** Optional store of the rate limits' points, outside of this process. */
 import type { RedisStores } from '../../rpc/limiter/redis.ts'
 import type { Report } from '../observe/reporter.ts'
 
-/** Loaded where it is asked for: most nodes have none. @returns undefined: there is none beside the memory */
+/**
+ * Opens the store; the Redis client is loaded on demand, because most nodes need none.
+ * @returns undefined for the memory of this process
+ */
 export async function openLimitStore(
   store: string,
   report: Report,
@@ -10,7 +13,7 @@ export async function openLimitStore(
   if (store === 'memory') return undefined
   const { openRedis } = await import('../../rpc/limiter/redis.ts')
   return openRedis(store, {
-    onAway: (reason) => report('limit_store_away', { reason }),
+    onDisconnected: (reason) => report('limit_store_away', { reason }),
     now: Date.now,
   })
 }

@@ -1,9 +1,15 @@
-/** What methods ask of the ledger: it is read where they run, and written by the keeper. */
+/**
+ * Gives methods access to the promise ledger: read in this thread, written by the persistence
+ * thread.
+ */
 import type { Database } from '../../engine/storage/database/types.ts'
 import { openLedgerReader } from '../../engine/storage/ledger/reader.ts'
-import type { PromiseService } from '../../rpc/seam/ports.ts'
+import type { PromiseService } from '../../rpc/core/ports.ts'
 
-/** @param nowMs milliseconds since 1970 */
+/**
+ * Opens the reader of the promise ledger.
+ * @param nowMs milliseconds since 1970
+ */
 export function openPromises(database: Database, nowMs: () => number): PromiseService {
   const ledger = openLedgerReader(database)
   return {

@@ -1,19 +1,21 @@
-/** Has the proofs of blobs checked by a worker of the pool: that takes up to seconds. */
+/** Checks the proofs of blobs on a pool worker, because that takes up to seconds. */
 import type { BlobSidecar } from '../../engine/primitives/blob-sidecar.ts'
+import { failed, type RpcErrorObject } from '../../rpc/core/errors.ts'
+import type { PoolClient } from '../../rpc/core/executor.ts'
 import { proveSidecar, sidecarText } from '../../rpc/methods/shared/sidecar.ts'
-import { failed, type RpcErrorObject } from '../../rpc/seam/errors.ts'
-import type { PoolClient } from '../../rpc/seam/executor.ts'
-import { type Asking, askPool } from '../pool/ask.ts'
+import { callPool, type PoolCaller } from '../pool/call-pool.ts'
 
-/** undefined: the proofs are right. An error too when there was no time or no place to check them. */
+/**
+ * Checks the proofs; undefined means that they are valid. A full or slow pool gives an error too.
+ */
 export type Prove = (
   sidecar: BlobSidecar,
   client: PoolClient,
 ) => Promise<RpcErrorObject | undefined>
 
-export function createProver(asking: Asking): Prove {
+export function createProver(pool: PoolCaller): Prove {
   return async (sidecar, client) => {
-    const reply = await askPool(asking, proveSidecar, {
+    const reply = await callPool(pool, proveSidecar, {
       client,
       text: () => sidecarText(sidecar),
     })

@@ -1,78 +1,91 @@
 /**
- * `--share-transactions`: replicas tell each other what their clients have sent, over a stream of Redis, so that each holds receipts for it,
- * counts it in nonces and tells its subscribers, before it is in a flashblock. What cannot be told is lost to the others until then, no more.
+ * `--share-transactions`: replicas share the transactions of their clients over a Redis stream. So
+ * each of them holds receipts for these, counts their nonces and notifies subscribers before their
+ * flashblock. A transaction that cannot be shared reaches the others only with its flashblock.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import { connectRedis, type RedisClient, sayOnce } from '../../rpc/limiter/redis-client.ts'
-import type { TransactionService } from '../../rpc/seam/ports.ts'
-import { createHeardTransactions, type HeardOptions } from './heard-transactions.ts'
+import type { TransactionService } from '../../rpc/core/ports.ts'
+import { connectRedis, logOnce, type RedisClient } from '../../rpc/limiter/redis-client.ts'
+import { createReceivedTransactions, type ReceivedOptions } from './received-transactions.ts'
 
 export interface SharedTransactions {
-  /** The others hear of what this service accepts from now on. */
+  /** Wraps a service, so that the other replicas receive what it accepts. */
   telling(service: TransactionService): TransactionService
   stats(): Readonly<Record<string, number>>
   close(): void
 }
 
-/** The others have told what `transactions` takes. */
-export type SharedTransactionsOptions = HeardOptions & {
+/** `transactions` takes the transactions of the other replicas. */
+export type SharedTransactionsOptions = ReceivedOptions & {
   readonly url: string
   readonly chainId: bigint
 }
 
-/** Of the stream, about: the oldest go. With the bound of one they are 80 MB in Redis. */
-const MOST_ENTRIES = 10_000
-/** Longer ones are heard of with their flashblock: the stream is for many small ones. */
-const MOST_BYTES = 8_192
-/** That Redis has not confirmed: what comes beyond is not told. */
-const MOST_OPEN = 1_000
-/** In one answer, and for how long an answer may take that has nothing. */
+/**
+ * Approximate length of the stream; the oldest entries are dropped. With MAX_BYTES each, it takes
+ * 80 MB in Redis.
+ */
+const MAX_ENTRIES = 10_000
+/**
+ * Longer transactions reach the others with their flashblock, because the stream is for many small
+ * ones.
+ */
+const MAX_BYTES = 8_192
+/** Maximum number of unconfirmed entries; further transactions are not shared. */
+const MAX_OPEN = 1_000
+/** Maximum entries of one response, and the time that Redis waits for new entries. */
 const AT_ONCE = 100
 const BLOCK_MS = 5_000
-/** Of the past, for who begins: what was sent before that is in a block. */
+/** Age of the oldest entries that a new reader takes; older transactions are in a block. */
 const PAST_MS = 15_000
 const RETRY_MS = 500
 
 export function shareTransactions(options: SharedTransactionsOptions): SharedTransactions {
   const { url, chainId, report } = options
   const key = `flashnode:transactions:${chainId}`
-  /** Who hears its own words passes over them. */
+  /** Origin of this node's entries, to skip them on receipt. */
   const own = randomBytes(8).toString('hex')
-  const counts = { told: 0, untold: 0, heard: 0 }
-  const heard = createHeardTransactions(options)
+  const counts = { sent: 0, unsent: 0, received: 0 }
+  const received = createReceivedTransactions(options)
   let isClosed = false
-  const once = sayOnce((reason) => report('transactions_not_shared', { reason }))
-  const connect = () => connectRedis(url, { onAway: once.away, onReady: once.back })
+  const once = logOnce((reason) => report('transactions_not_shared', { reason }))
+  const connect = () => connectRedis(url, { onDisconnected: once.disconnected, onReady: once.back })
   const [writer, reader] = [connect(), connect()]
-  const tell = createTelling({ client: writer, key, own, counts, onAway: once.away })
+  const share = createTelling({
+    client: writer,
+    key,
+    own,
+    counts,
+    onDisconnected: once.disconnected,
+  })
 
-  /** From where it was, however often the connection ends. */
+  /** Reads the stream, and continues at the last entry whenever the connection ends. */
   async function listen(): Promise<void> {
     let from: string | undefined
     while (!isClosed)
       try {
-        from ??= await beginning(reader)
+        from ??= await startId(reader)
         for (const { id, origin, raw } of await entriesAfter(reader, key, from)) {
           from = id
           if (origin === own || raw === undefined) continue
-          counts.heard++
-          heard.take(new Uint8Array(raw))
+          counts.received++
+          received.take(new Uint8Array(raw))
         }
       } catch (error) {
-        once.away((error as Error).message)
+        once.disconnected((error as Error).message)
         await pause(RETRY_MS, undefined, { ref: false })
       }
   }
   void listen()
   return {
-    telling: (service) => ({ ...service, submit: submitting(service, tell) }),
+    telling: (service) => ({ ...service, submit: submitting(service, share) }),
     stats: () => ({
-      sharedTold: counts.told,
-      sharedUntold: counts.untold,
-      sharedHeard: counts.heard,
-      sharedDropped: heard.dropped,
+      sharedTold: counts.sent,
+      sharedUntold: counts.unsent,
+      sharedHeard: counts.received,
+      sharedDropped: received.dropped,
     }),
     close() {
       isClosed = true
@@ -85,50 +98,50 @@ export function shareTransactions(options: SharedTransactionsOptions): SharedTra
 const submitting =
   (
     service: Pick<TransactionService, 'submit'>,
-    tell: (raw: Bytes) => void,
+    share: (raw: Bytes) => void,
   ): TransactionService['submit'] =>
   (raw, client, isTaken) => {
     const submitted = service.submit(raw, client, isTaken)
-    const note = (said: Awaited<typeof submitted>) => {
-      if ('hash' in said) tell(raw)
+    const record = (said: Awaited<typeof submitted>) => {
+      if ('hash' in said) share(raw)
       return said
     }
-    return submitted instanceof Promise ? submitted.then(note) : note(submitted)
+    return submitted instanceof Promise ? submitted.then(record) : record(submitted)
   }
 
-/** Nobody waits for it. */
+/** Shares transactions without waiting for the result. */
 function createTelling(to: {
   readonly client: RedisClient
   readonly key: string
   readonly own: string
-  readonly counts: { told: number; untold: number }
-  readonly onAway: (reason: string) => void
+  readonly counts: { sent: number; unsent: number }
+  readonly onDisconnected: (reason: string) => void
 }): (raw: Bytes) => void {
-  const { client, key, own, counts, onAway } = to
+  const { client, key, own, counts, onDisconnected } = to
   let open = 0
   return (raw) => {
-    if (raw.length > MOST_BYTES || open >= MOST_OPEN) {
-      counts.untold++
+    if (raw.length > MAX_BYTES || open >= MAX_OPEN) {
+      counts.unsent++
       return
     }
     open++
     const entry = ['o', own, 't', Buffer.from(raw)]
-    client.xadd(key, 'MAXLEN', '~', MOST_ENTRIES, '*', ...entry).then(
+    client.xadd(key, 'MAXLEN', '~', MAX_ENTRIES, '*', ...entry).then(
       () => {
         open--
-        counts.told++
+        counts.sent++
       },
       (error: Error) => {
         open--
-        counts.untold++
-        onAway(error.message)
+        counts.unsent++
+        onDisconnected(error.message)
       },
     )
   }
 }
 
-/** By the clock of Redis, which stamps the entries. */
-async function beginning(client: RedisClient): Promise<string> {
+/** Computes the first entry's id by the clock of Redis, which stamps the entries. */
+async function startId(client: RedisClient): Promise<string> {
   const [seconds] = await client.time()
   return `${Math.max(0, Number(seconds) * 1_000 - PAST_MS)}-0`
 }

@@ -1,7 +1,7 @@
-/** The txpool of the main thread: what methods ask of it, what the sequencer wants from it, and each publish. */
+/** The txpool of the main thread: serves methods and the sequencer, and follows each publish. */
 
-import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { invalid as reasons } from '../../engine/execution/transaction/invalid.ts'
 import type { InvalidTransaction } from '../../engine/execution/transaction/types.ts'
@@ -10,7 +10,7 @@ import { envelopeOf } from '../../engine/primitives/transaction-codec.ts'
 import type { Offered } from '../../engine/sources/sequencer/types.ts'
 import { ViewError } from '../../engine/state/reader.ts'
 import { JournalError } from '../../engine/storage/directory/journal.ts'
-import { storageFailure } from '../../engine/storage/keeper/failure.ts'
+import { storageFailure } from '../../engine/storage/persistence/failure.ts'
 import {
   followViews,
   noncesOf,
@@ -34,32 +34,45 @@ import {
   type Unlisted,
   type Unproven,
 } from '../../engine/txpool/types.ts'
-import { broken, invalidTransaction } from '../../rpc/seam/errors.ts'
-import type { PoolClient } from '../../rpc/seam/executor.ts'
-import type { Submission, TransactionService } from '../../rpc/seam/ports.ts'
+import { broken, invalidTransaction } from '../../rpc/core/errors.ts'
+import type { PoolClient } from '../../rpc/core/executor.ts'
+import type { Submission, TransactionService } from '../../rpc/core/ports.ts'
 import type { FromSequencer } from '../thread/messages.ts'
 import type { MakeDigest } from './digester.ts'
 import type { Prove } from './prover.ts'
 import type { IsListed } from './whitelist.ts'
 
-/** A transaction as it was sent, and by whom: what a worker does for it is charged to them, and has their turn. */
-type Asked = { readonly raw: Bytes; readonly client: PoolClient }
-/** There is more to find out about it. */
+/**
+ * A raw transaction and its sender's client. A worker's time for it is charged to that client and
+ * uses its turn.
+ */
+type SubmitRequest = { readonly raw: Bytes; readonly client: PoolClient }
+/** Submissions that need further work first. */
 type Unfinished = Undigested | Unlisted | Unproven
 type Want = Extract<FromSequencer, { readonly type: 'want' }>
 type Rejected = Extract<FromSequencer, { readonly type: 'rejected' }>
 
 export interface Transactions {
   readonly service: TransactionService
-  /** When the first record can be read, and again with those that wait for state: puts the journalled ones back. */
+  /**
+   * Restores the journalled transactions once the first snapshot can be read, and again those that
+   * wait for state.
+   */
   restore(journalled: Iterable<Bytes>): Restored
-  /** After each publish, with the hashes of what became visible. Milliseconds since those of them were taken that came through this txpool. */
-  published(shown: readonly Bytes[]): readonly number[]
+  /**
+   * Updates the txpool after a publish.
+   * @param visible hashes of the transactions that became visible
+   * @returns milliseconds since acceptance, of those that came through this txpool
+   */
+  published(visible: readonly Bytes[]): readonly number[]
   wanted(want: Want): Offered
   rejected(message: Pick<Rejected, 'transactions'>): void
-  /** Hashes of transactions that were handed out and not executed. */
+  /** Hashes of transactions that were selected and not executed. */
   returned(transactions: readonly Bytes[]): void
-  /** `listener` is called once when there may be something to hand out, and not again before `wanted` was. */
+  /**
+   * Calls `listener` once when there may be transactions to select, and again only after the next
+   * `wanted`.
+   */
   onNews(listener: () => void): void
   stats(): Readonly<Record<string, number>>
 }
@@ -72,18 +85,18 @@ type Options = {
   readonly prove: Prove
   readonly makeDigest: MakeDigest
   readonly isListed: IsListed
-  /** What other fronts read of it; undefined: there are none. */
+  /** Memory that other fronts read; undefined when there are none. */
   readonly waiting?: WaitingWriter | undefined
   /** Monotonic milliseconds. */
   readonly now: () => number
-  /** The journal cannot be written: what is wrong and what to do. */
+  /** Reports that the journal cannot be written, with the problem and its remedy. */
   readonly onFailure: (message: string) => void
 }
 
 export function createTransactions(options: Options): Transactions {
   const { reader, chain, journal, limits, waiting, now } = options
   let onNews = () => {}
-  let isTold = false
+  let isAnnounced = false
   const departures = collectDepartures()
   const txpool = openTxpool(waiting, {
     journal,
@@ -91,8 +104,8 @@ export function createTransactions(options: Options): Transactions {
     limits,
     onDeparted: departures.add,
     onNews() {
-      if (isTold) return
-      isTold = true
+      if (isAnnounced) return
+      isAnnounced = true
       onNews()
     },
   })
@@ -102,7 +115,7 @@ export function createTransactions(options: Options): Transactions {
   return {
     service: {
       submit,
-      get: (hash) => txpool.kept(hash),
+      get: (hash) => txpool.retained(hash),
       nextNonce: (sender, stateNonce) => txpool.nextNonce(sender, stateNonce),
       isExpected: (hash) => txpool.isExpected(hash),
       standingOf: (hash) => txpool.standingOf(hash),
@@ -112,27 +125,28 @@ export function createTransactions(options: Options): Transactions {
     },
     restore: (journalled) => {
       const raws = [...journalled]
-      // Writing the journal anew waits for the disk: not when there is nothing to leave out.
+      // Rewriting the journal waits for the disk, so an empty restore returns early.
       if (raws.length === 0) return { restored: 0, waiting: [], missing: [] }
       return readNewest(reader, 'flashblocks', (view) =>
         restoreTxpool(txpool, raws, { view, head: headOf(view, chain) }),
       )
     },
-    published: (shown) => {
-      const waited = shown.flatMap((hash) => {
-        const standing = txpool.standingOf(hash)
-        return standing?.why === 'waits' ? [standing.ms] : []
-      })
-      // A view that vanishes while it is read has a successor, whose publish comes here too.
+    published: (visible) => {
+      const waited = visible.flatMap((hash) => waitedMs(txpool.standingOf(hash)))
+      // A view that becomes stale here has a successor, whose publish updates the txpool.
       passOver(() => readNewest(reader, 'flashblocks', (view) => follower.update(view)))
       return waited
     },
     wanted({ gas, blockGas, count, baseFee, number, index, excluded, isGaslessWanted }) {
-      isTold = false
+      isAnnounced = false
       return offeredBy(() =>
         readNewest(reader, 'flashblocks', (view) =>
           txpool.best({
-            ...{ gas, blockGas, count, baseFee, isGaslessWanted },
+            gas,
+            blockGas,
+            count,
+            baseFee,
+            isGaslessWanted,
             target: { number, index },
             excluded: new Set(excluded.map(keyOf)),
             nonceOf: noncesOf(view, pendingBlock(view)),
@@ -149,7 +163,13 @@ export function createTransactions(options: Options): Transactions {
   }
 }
 
-/** What the sequencer is given. A view that vanished under the question gives nothing: the next question reads another. */
+const waitedMs = (standing: ReturnType<Txpool['standingOf']>): readonly number[] =>
+  standing?.why === 'waits' ? [standing.ms] : []
+
+/**
+ * Returns the offer to the sequencer. A view that became stale gives an empty offer, and the next
+ * request reads a newer one.
+ */
 function offeredBy(choose: () => ReturnType<Txpool['best']>): Offered {
   const best = passOver(choose)
   if (best === undefined) return { transactions: [], hasMore: true }
@@ -161,7 +181,10 @@ function offeredBy(choose: () => ReturnType<Txpool['best']>): Offered {
   }
 }
 
-/** Departures of one turn of the event loop are reported together, because a full txpool loses many at once. */
+/**
+ * Departures of one turn of the event loop are reported together, because a full txpool drops many
+ * at once.
+ */
 function collectDepartures() {
   const listeners: ((hashes: readonly Bytes[]) => void)[] = []
   let departed: Bytes[] = []
@@ -182,7 +205,10 @@ function collectDepartures() {
 const openTxpool = (waiting: WaitingWriter | undefined, options: TxpoolOptions): Txpool =>
   waiting === undefined ? new Txpool(options) : new SharedTxpool(options, waiting)
 
-/** Takes a transaction into the txpool: what is dear to find out about it a worker finds out, and it is looked at again. */
+/**
+ * Creates the submission to the txpool. Workers do the expensive checks, and the txpool then judges
+ * the transaction again.
+ */
 function createSubmit(txpool: Txpool, options: Options): TransactionService['submit'] {
   const { reader, chain, prove, makeDigest, isListed, onFailure } = options
   const readHead: ReadHead = (use) =>
@@ -200,22 +226,22 @@ function createSubmit(txpool: Txpool, options: Options): TransactionService['sub
     }
   }
 
-  /** Once more with what a worker has found out, as often as there is more to find out. */
-  function submitKnowing(asked: Asked, known: Known): Submission | Promise<Submission> {
-    const { raw, client } = asked
+  /** Submits repeatedly, each time with the result of a worker, until no check is left. */
+  function submitKnowing(request: SubmitRequest, known: Known): Submission | Promise<Submission> {
+    const { raw, client } = request
     const submitted = submitToTxpool(raw, known)
     if ('undigested' in submitted)
       return makeDigest(submitted.undigested, client).then((made) =>
-        'error' in made ? made : submitKnowing(asked, { ...known, digest: made.digest }),
+        'error' in made ? made : submitKnowing(request, { ...known, digest: made.digest }),
       )
     if ('unproven' in submitted)
       return prove(submitted.unproven, client).then((error) =>
-        error === undefined ? submitKnowing(asked, { ...known, isProven: true }) : { error },
+        error === undefined ? submitKnowing(request, { ...known, isProven: true }) : { error },
       )
     if ('unlisted' in submitted)
       return isListed(submitted.unlisted, client).then((isListed) =>
         isListed
-          ? submitKnowing(asked, { ...known, isListed: true })
+          ? submitKnowing(request, { ...known, isListed: true })
           : refused(reasons.feeBelowBaseFee()),
       )
     return submitted

@@ -1,32 +1,41 @@
-/** Asks the whitelist of gasless transactions for the txpool: who is not on it would be dropped by the sequencer, unheard. */
+/**
+ * Checks the whitelist of gasless transactions for the txpool, because the sequencer silently drops
+ * transactions of unlisted senders.
+ */
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { allowanceCall, isAllowance } from '../../engine/execution/transaction/gasless.ts'
 import { SYSTEM } from '../../engine/execution/transaction/system-call.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'
+import { isBecause } from '../../rpc/core/errors.ts'
+import type { PoolClient } from '../../rpc/core/executor.ts'
+import { timeoutMsOf } from '../../rpc/core/queue-class.ts'
 import { methods } from '../../rpc/methods/index.ts'
-import { isBecause } from '../../rpc/seam/errors.ts'
-import type { PoolClient } from '../../rpc/seam/executor.ts'
-import { laneMs } from '../../rpc/seam/lane.ts'
-import type { Asking } from '../pool/ask.ts'
+import type { PoolCaller } from '../pool/call-pool.ts'
 
-/** Whether the whitelist lets a free call pass, at the pending state. Without an answer in time the sequencer decides: true. */
+/**
+ * Tells whether the whitelist allows a free transaction, at the pending state. Without a timely
+ * response the result is true, and the sequencer decides.
+ */
 export type IsListed = (transaction: SignedTransaction, client: PoolClient) => Promise<boolean>
 
-/** By the contract that stands in the rules of `chain`. */
-export function createWhitelist(chain: ChainSpec, asking: Asking): IsListed {
+/**
+ * Creates the check with the contract in the rules of `chain`; without a contract every transaction
+ * passes.
+ */
+export function createWhitelist(chain: ChainSpec, pool: PoolCaller): IsListed {
   const { genesisNumber, genesisHeader, rulesAt } = chain
   const contract = rulesAt(genesisNumber, genesisHeader.timestamp).gaslessContract
   return contract === undefined
     ? () => Promise.resolve(true)
-    : (transaction, client) => isListed(transaction, contract, { ...asking, client })
+    : (transaction, client) => isListed(transaction, contract, { ...pool, client })
 }
 
 async function isListed(
   { to, input, gasLimit }: SignedTransaction,
   contract: Bytes,
-  { executor, limits, now, client }: Asking & { readonly client: PoolClient },
+  { executor, limits, now, client }: PoolCaller & { readonly client: PoolClient },
 ): Promise<boolean> {
   const message = {
     from: bytesToHex(SYSTEM),
@@ -40,8 +49,8 @@ async function isListed(
     params,
     text: JSON.stringify(params),
     endpoint: 'flashblocks',
-    record: undefined,
-    deadline: now() + laneMs(method.runs, limits),
+    snapshot: undefined,
+    deadline: now() + timeoutMsOf(method.runs, limits),
     client,
   })
   if ('result' in reply) return isAllowance(hexToBytes(JSON.parse(reply.result)), gasLimit)

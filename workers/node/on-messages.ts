@@ -1,58 +1,60 @@
-/** What the threads tell the main thread, and what follows from it. */
+/** Handles messages of the threads in the main thread. */
 
 import { socketData } from '../../engine/flashblocks/codec.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
-import type { BegunEffect } from '../../engine/sources/writer/types.ts'
-import type { ShowPlace } from '../../engine/views/showing.ts'
-import type { FeedHub } from '../../rpc/feed/hub.ts'
-import type { Cells } from '../cells/cells.ts'
+import type { ResyncedEffect } from '../../engine/sources/writer/types.ts'
+import type { ChainPosition } from '../../engine/views/visibility.ts'
+import type { FeedHub } from '../../rpc/feed-server/hub.ts'
 import { kebab } from '../config/command.ts'
 import { sealedLine } from '../front/banner.ts'
 import type { Front } from '../front/front.ts'
-import type { SharedPlaces } from '../front/shared-places.ts'
+import type { SharedPositions } from '../front/shared-positions.ts'
 import type { Transactions } from '../front/transactions.ts'
 import type { Verifier } from '../front/verifier.ts'
+import type { FrontThreads } from '../front-threads/front-threads.ts'
 import type { Health } from '../observe/health.ts'
-import { isShown } from '../observe/live.ts'
+import { isListed } from '../observe/live.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Pool } from '../pool/pool.ts'
 import type { NodeContext } from '../process/context.ts'
 import type { Failing } from '../process/failing.ts'
-import type { FromKeeper, FromTape, FromWriter } from '../thread/messages.ts'
+import type { FromPersistence, FromRecording, FromWriter } from '../thread/messages.ts'
 import type { ChainThreads } from './chain-threads.ts'
 import type { ConnectedSource } from './role.ts'
 
-/** The parts of a node that messages are about. */
 export type Concerned = {
-  /** A person reads along on standard output. */
-  readonly isTold: boolean
+  /** Prints blocks for a person who reads standard output. */
+  readonly printsBlocks: boolean
   readonly failing: Failing
   readonly health: Health
   readonly metrics: Metrics
   readonly pool: Pick<Pool, 'cancel'>
   readonly executor: Pick<Verifier, 'block'>
   readonly transactions: Pick<Transactions, 'published'>
-  /** Shown, and not followed by the txpool yet: hashes of its transactions, and whether what it changed is still to come. */
-  readonly shown: { hashes: Bytes[]; isFollowed: boolean }
-  readonly threads: Pick<ChainThreads, 'keeper'>
+  /**
+   * Hashes of visible transactions that the txpool has yet to follow; `isFollowed` says if their
+   * changes are still to come.
+   */
+  readonly visible: { hashes: Bytes[]; isFollowed: boolean }
+  readonly threads: Pick<ChainThreads, 'persistence'>
   readonly feed: Pick<FeedHub, 'broadcast' | 'changed'>
   readonly later: {
-    readonly front?: Pick<Front, 'published' | 'arrived' | 'hear'>
-    readonly cells?: Pick<Cells, 'tell'>
-    readonly places?: Pick<SharedPlaces, 'had'>
+    readonly front?: Pick<Front, 'published' | 'arrived' | 'onMessage'>
+    readonly frontThreads?: Pick<FrontThreads, 'notify'>
+    readonly sharedPositions?: Pick<SharedPositions, 'had'>
     readonly source?: Pick<ConnectedSource, 'canonicalMoved'>
   }
 }
 
 export function onWriter(
-  message: Exclude<FromWriter, FromTape>,
+  message: Exclude<FromWriter, FromRecording>,
   parts: Concerned,
   { reporter, fail }: NodeContext,
 ): void {
   const { metrics, health, failing } = parts
-  parts.later.front?.hear(message)
-  tellCells(message, parts.later.cells)
+  parts.later.front?.onMessage(message)
+  notifyFrontThreads(message, parts.later.frontThreads)
   switch (message.type) {
     case 'published':
       if (health.published(message.canonical, message.pending, message.publishMs > 0)) {
@@ -60,24 +62,27 @@ export function onWriter(
         parts.executor.block(message.canonical)
       }
       parts.later.front?.published()
-      parts.shown.hashes.push(...message.transactions)
-      parts.shown.isFollowed = message.isFollowed
+      parts.visible.hashes.push(...message.transactions)
+      parts.visible.isFollowed = message.isFollowed
       if (!message.isFollowed) afterPublish(parts)
       metrics.published(message)
       return
     case 'sealed':
-      if (parts.isTold) process.stdout.write(sealedLine(message))
+      if (parts.printsBlocks) process.stdout.write(sealedLine(message))
       return
     case 'had':
-      onHad(message.place, parts.later)
+      onHad(message.position, parts.later)
       return
     case 'changes':
       parts.feed.changed(message.changes)
-      // Of a node that stays behind it comes before its publish, which is not shown yet.
-      if (parts.shown.isFollowed) afterPublish(parts)
+      /*
+       * On a node with a flashblock lag the changes come before the publish, which is not visible
+       * yet.
+       */
+      if (parts.visible.isFollowed) afterPublish(parts)
       return
     case 'relay':
-      parts.feed.broadcast(socketData(message.raw), message.place)
+      parts.feed.broadcast(socketData(message.raw), message.messageId)
       return
     case 'count':
       metrics.count(message.what, message.by)
@@ -86,7 +91,7 @@ export function onWriter(
       onReplaced(message, reporter)
       return
     case 'begun':
-      onBegun(message, reporter)
+      onResynced(message, reporter)
       return
     case 'gauges':
       metrics.gauges(message.values)
@@ -98,7 +103,7 @@ export function onWriter(
       reporter.report('engine_trapped', { reason: message.reason })
       return
     case 'cancel':
-      parts.pool.cancel(message.record)
+      parts.pool.cancel(message.snapshot)
       return
     case 'failed':
       failing(message.message)
@@ -110,29 +115,35 @@ export function onWriter(
   }
 }
 
-/** Whoever waits is answered when this returns, and replicas are told; the txpool reads what was included after that. */
-function afterPublish({ shown, transactions, threads }: Concerned): void {
-  shown.isFollowed = false
+/**
+ * Runs the txpool's update in the next turn, after waiting clients are answered and replicas
+ * notified.
+ */
+function afterPublish({ visible, transactions, threads }: Concerned): void {
+  visible.isFollowed = false
   setImmediate(() => {
-    const waited = transactions.published(shown.hashes.splice(0))
-    if (waited.length > 0) threads.keeper.post({ type: 'taken', ms: waited })
+    const waited = transactions.published(visible.hashes.splice(0))
+    if (waited.length > 0) threads.persistence.post({ type: 'taken', ms: waited })
   })
 }
 
-function onHad(place: ShowPlace, { front, places }: Concerned['later']): void {
+function onHad(position: ChainPosition, { front, sharedPositions }: Concerned['later']): void {
   front?.arrived()
-  places?.had(place)
+  sharedPositions?.had(position)
 }
 
-/** What they read of the views by themselves is not in it. */
-function tellCells(message: FromWriter, cells: Pick<Cells, 'tell'> | undefined): void {
-  if (cells === undefined) return
+/** Front threads read transactions from the snapshots themselves, so the message omits them. */
+function notifyFrontThreads(
+  message: FromWriter,
+  frontThreads: Pick<FrontThreads, 'notify'> | undefined,
+): void {
+  if (frontThreads === undefined) return
   if (message.type === 'published')
-    cells.tell({ type: 'heard', message: { ...message, transactions: [] } })
-  else if (message.type === 'sealed' || (message.type === 'count' && isShown(message.what)))
-    cells.tell({ type: 'heard', message })
-  else if (message.type === 'had') cells.tell({ type: 'arrived' })
-  else if (message.type === 'cancel') cells.tell(message)
+    frontThreads.notify({ type: 'heard', message: { ...message, transactions: [] } })
+  else if (message.type === 'sealed' || (message.type === 'count' && isListed(message.what)))
+    frontThreads.notify({ type: 'heard', message })
+  else if (message.type === 'had') frontThreads.notify({ type: 'arrived' })
+  else if (message.type === 'cancel') frontThreads.notify(message)
 }
 
 function onReplaced(
@@ -141,27 +152,31 @@ function onReplaced(
 ): void {
   const hashes = { promised: bytesToHex(promised), canonical: bytesToHex(canonical) }
   report('promise_broken', {
-    ...{ number, ...hashes, lost: lost.slice(0, SHOWN_LOST).map(bytesToHex) },
-    reason: `block ${number} was shown as ${hashes.promised} and is ${hashes.canonical}: ${lost.length} transactions are lost`,
+    number,
+    ...hashes,
+    lost: lost.slice(0, LISTED_LOST).map(bytesToHex),
+    reason: `flashblocks promised block ${number} as ${hashes.promised}, the canonical block is ${hashes.canonical}: ${lost.length} promised transactions are missing`,
   })
 }
 
-function onBegun(
-  { number, before, keptUpTo, why }: BegunEffect,
+function onResynced(
+  { number, before, keptUpTo, why }: ResyncedEffect,
   { report }: NodeContext['reporter'],
 ): void {
-  const kept = keptUpTo === undefined ? 'nothing of before' : `blocks up to ${keptUpTo}`
+  const retained = keptUpTo === undefined ? 'no earlier block' : `blocks up to ${keptUpTo}`
   report('state_begun', {
-    ...{ number, before, keptUpTo: keptUpTo ?? null },
-    reason: `at block ${number}: ${why}; pending goes, ${kept} can be read on`,
+    number,
+    before,
+    keptUpTo: keptUpTo ?? null,
+    reason: `at block ${number}: ${why}; pending is dropped, ${retained} can still be read`,
   })
 }
 
-/** Hashes of lost transactions in one line of the log. */
-const SHOWN_LOST = 100
+/** Maximum number of lost transactions that one log line names. */
+const LISTED_LOST = 100
 
-export function onKeeper(
-  message: FromKeeper,
+export function onPersistence(
+  message: FromPersistence,
   parts: Pick<Concerned, 'metrics' | 'failing'>,
   { log, reporter }: NodeContext,
 ): void {

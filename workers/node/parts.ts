@@ -1,20 +1,21 @@
-/** Everything a node is made of, opened and not yet connected to its clients. */
+/** Opens the parts of a node, before they are connected to clients. */
 import { randomBytes } from 'node:crypto'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
-import { createFeedHub, type FeedHub } from '../../rpc/feed/hub.ts'
+import { createFeedHub, type FeedHub } from '../../rpc/feed-server/hub.ts'
 import { type BootstrapService, openBootstrapService } from '../bootstrap/source.ts'
-import type { Cells } from '../cells/cells.ts'
 import type { OpenedData } from '../data/open.ts'
 import { createDigester } from '../front/digester.ts'
-import { feedGate } from '../front/feed-gate.ts'
+import { feedAccess } from '../front/feed-access.ts'
 import type { Front } from '../front/front.ts'
 import { createProver } from '../front/prover.ts'
-import type { SharedPlaces } from '../front/shared-places.ts'
+import type { SharedPositions } from '../front/shared-positions.ts'
 import type { SharedTransactions } from '../front/shared-transactions.ts'
 import { createTransactions, type Transactions } from '../front/transactions.ts'
 import { createVerifier, mismatchFiles, type Verifier } from '../front/verifier.ts'
 import { createWhitelist } from '../front/whitelist.ts'
+import type { FrontThreads } from '../front-threads/front-threads.ts'
+import type { MetricSources } from '../observe/gauges.ts'
 import { createHealth, type Health, type SourceState } from '../observe/health.ts'
 import { createLoad, type Load } from '../observe/load.ts'
 import { createMetrics, type Metrics, type MetricsAbout } from '../observe/metrics.ts'
@@ -25,16 +26,16 @@ import { createFailing, type Failing } from '../process/failing.ts'
 import type { Heap } from '../thread/heaps.ts'
 import { type Clock, machineNow } from '../thread/running-clock.ts'
 import type { ChainThreads } from './chain-threads.ts'
-import { onKeeper, onWriter } from './on-messages.ts'
+import { onPersistence, onWriter } from './on-messages.ts'
 import type { ConnectedSource, Role } from './role.ts'
 
-/** What runs already while the main thread loads the rest. */
+/** Parts that run while the main thread loads the rest. */
 export type StartedNode = OpenedData &
   OpenedPool & {
     readonly threads: ChainThreads
     readonly reader: ChainReader
     readonly heaps: () => Promise<readonly Heap[]>
-    /** Of the process: what calls may take is counted by it. */
+    /** Clock of the process, by which the limits of calls are counted. */
     readonly now: Clock
   }
 export type Parts = StartedNode & {
@@ -44,26 +45,26 @@ export type Parts = StartedNode & {
   readonly metrics: Metrics
   readonly load: Load
   readonly failing: Failing
-  /** The pool, for clients. */
+  /** The pool for clients. */
   readonly executor: Verifier
-  /** What is opened after the first messages may come. */
-  /** undefined: nobody copies this node. */
+  /** undefined if no replica may copy this node. */
   readonly bootstrap: BootstrapService | undefined
+  /** Parts that are opened after the first messages may arrive. */
   readonly later: {
     front?: Front
     source?: ConnectedSource
-    cells?: Cells
+    frontThreads?: FrontThreads
     shared?: SharedTransactions
-    places?: SharedPlaces
+    sharedPositions?: SharedPositions
   }
-  /** A canonical block or an answer is not what the other engine makes of it. */
-  readonly distrust: (reason: string) => void
+  /** Halts the writer, because the other engine disagrees about a canonical block or a response. */
+  readonly haltWriter: (reason: string) => void
 }
 
-/** Tells this run of the node from others. */
+/** Makes a random name that distinguishes this run of the node from others. */
 const runName = (): string => `0x${randomBytes(8).toString('hex')}`
 
-/** Opens the rest, and hears what the threads have said and say. */
+/** Opens the remaining parts, and handles earlier and later messages of the threads. */
 export function openParts(
   context: NodeContext,
   started: StartedNode,
@@ -71,12 +72,13 @@ export function openParts(
   waiting?: WaitingWriter,
 ): Parts {
   const { config, reporter } = context
+  const { report } = reporter
   const { limits } = config
   const { mode, isGuest, isQuiet, hidesBlocks } = role
   const { chain, reader, pool, jobs, journal, threads, now } = started
   const later: Parts['later'] = {}
-  const about = { run: runName(), gate: feedGate(config.enrichTokenFile) }
-  const feed = feedOfAll(createFeedHub(limits, about), later)
+  const access = feedAccess(config.enrichTokenFile)
+  const feed = feedOfAll(createFeedHub(limits, { run: runName(), access }), later)
   const health = createHealth({
     now: machineNow,
     ...role.readiness,
@@ -84,58 +86,97 @@ export function openParts(
     probe: () => probePool(pool, now),
     source: () => stateOf(later),
   })
-  const failing = createFailing({ report: reporter.report, fail: context.fail }, health)
+  const failing = createFailing({ report, fail: context.fail }, health)
+  const calling = { executor: pool, limits, now }
   const transactions = createTransactions({
-    ...{ reader, chain, journal, limits, waiting, now },
-    prove: createProver({ executor: pool, limits, now }),
-    makeDigest: createDigester({ executor: pool, limits, now }),
-    isListed: createWhitelist(chain, { executor: pool, limits, now }),
+    reader,
+    chain,
+    journal,
+    limits,
+    waiting,
+    now,
+    prove: createProver(calling),
+    makeDigest: createDigester(calling),
+    isListed: createWhitelist(chain, calling),
     onFailure: failing,
   })
-  const distrust = (reason: string) => {
+  const haltWriter = (reason: string) => {
     health.failed({ text: reason, outside: 'its own answers differ from one another' })
     threads.writer.post({ type: 'distrust', reason })
   }
-  const verifier = createVerifier({
-    ...{ executor: pool, limits, now, share: config.verifySample, random: Math.random },
-    report: reporter.report,
-    keep: mismatchFiles(started.directory.path),
-    distrust,
-  })
+  const verifier = verifierOf(context, started, haltWriter)
   const bootstrap = bootstrapOf(context, started)
-  const metrics = createMetrics(
-    {
-      ...{ pool: pool.stats, keptLogs: started.keptLogs },
-      holds: () => later.front?.holds() ?? {},
-      feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
-      txpool: () => ({ ...transactions.stats(), ...toldStats(later) }),
-      front: () => later.front?.stats() ?? {},
-      heaps: started.heaps,
-      bootstrap: () => bootstrap?.stats() ?? {},
-      mishaps: reporter.counts,
-      verified: verifier.counts,
-    },
-    machineNow,
-    { mode, isGuest, others: othersOf(later) },
-  )
-  const load = createLoad(() => later.cells?.load() ?? pool.stats(), machineNow)
+  const metered = { feed, transactions, bootstrap, verifier, incidents: reporter.counts, later }
+  const metrics = metricsOf(started, { mode, isGuest }, metered)
+  const load = createLoad(() => later.frontThreads?.load() ?? pool.stats(), machineNow)
   const parts: Parts = {
     ...started,
-    ...{ load, feed, transactions, health, metrics, failing, later, bootstrap, executor: verifier },
-    distrust,
+    load,
+    feed,
+    transactions,
+    health,
+    metrics,
+    failing,
+    later,
+    bootstrap,
+    executor: verifier,
+    haltWriter,
   }
   jobs.open((job) => {
     metrics.job(job)
     load.queued(job.queuedMs)
   })
-  threads.fromKeeper.open((message) => onKeeper(message, parts, context))
-  const isTold = isQuiet !== true && hidesBlocks !== true && process.stdout.isTTY
-  const shown = { hashes: [], isFollowed: false }
-  threads.fromWriter.open((message) => onWriter(message, { ...parts, isTold, shown }, context))
+  threads.fromPersistence.open((message) => onPersistence(message, parts, context))
+  const printsBlocks = isQuiet !== true && hidesBlocks !== true && process.stdout.isTTY
+  const writerParts = { ...parts, printsBlocks, visible: { hashes: [], isFollowed: false } }
+  threads.fromWriter.open((message) => onWriter(message, writerParts, context))
   return parts
 }
 
-/** undefined: nobody may copy this node. */
+const verifierOf = (
+  { config: { limits, verifySample }, reporter }: NodeContext,
+  { pool, now, directory }: StartedNode,
+  haltWriter: Parts['haltWriter'],
+): Verifier =>
+  createVerifier({
+    executor: pool,
+    limits,
+    now,
+    random: Math.random,
+    share: verifySample,
+    report: reporter.report,
+    save: mismatchFiles(directory.path),
+    haltWriter,
+  })
+
+function metricsOf(
+  { pool, logRowsCache, heaps }: StartedNode,
+  about: Pick<MetricsAbout, 'mode' | 'isGuest'>,
+  parts: Pick<Parts, 'feed' | 'transactions' | 'bootstrap' | 'later'> & {
+    readonly verifier: Verifier
+    readonly incidents: MetricSources['incidents']
+  },
+): Metrics {
+  const { feed, transactions, bootstrap, verifier, incidents, later } = parts
+  return createMetrics(
+    {
+      pool: pool.stats,
+      logRowsCache,
+      holds: () => later.front?.holds() ?? {},
+      feed: () => ({ subscribers: feed.subscribers, ...feed.counts }),
+      txpool: () => ({ ...transactions.stats(), ...sharingStats(later) }),
+      front: () => later.front?.stats() ?? {},
+      heaps,
+      bootstrap: () => bootstrap?.stats() ?? {},
+      incidents,
+      verified: verifier.counts,
+    },
+    machineNow,
+    { ...about, others: othersOf(later) },
+  )
+}
+
+/** Returns undefined if no replica may copy this node. */
 function bootstrapOf(
   { config, reporter, lifecycle }: NodeContext,
   { database, directory }: StartedNode,
@@ -143,55 +184,60 @@ function bootstrapOf(
   if (config.bootstrapTokenFile === undefined) return undefined
   const { report } = reporter
   const service = openBootstrapService({
-    ...{ config, limits: config.limits, database, path: directory.path, report, now: machineNow },
+    config,
+    limits: config.limits,
+    database,
+    path: directory.path,
+    report,
+    now: machineNow,
   })
-  lifecycle.onStop('the reader of new replicas', service.close)
+  lifecycle.onStop('the service for new replicas', service.close)
   return service
 }
 
-/** Of what replicas tell each other. */
-const toldStats = ({ shared, places }: Parts['later']) => ({
+const sharingStats = ({ shared, sharedPositions }: Parts['later']) => ({
   ...shared?.stats(),
-  ...places?.stats(),
+  ...sharedPositions?.stats(),
 })
 
-/** Of this thread, and of the cells that it tells. */
-function feedOfAll(hub: FeedHub, later: Pick<Parts['later'], 'cells'>): FeedHub {
+/** The feed of this thread, which also notifies the front threads. */
+function feedOfAll(hub: FeedHub, later: Pick<Parts['later'], 'frontThreads'>): FeedHub {
   return {
     ...hub,
     get subscribers() {
       return hub.subscribers
     },
-    broadcast(packet, place) {
-      hub.broadcast(packet, place)
-      later.cells?.tell({ type: 'packet', packet, place })
+    broadcast(packet, messageId) {
+      hub.broadcast(packet, messageId)
+      later.frontThreads?.notify({ type: 'packet', packet, messageId })
     },
     changed(changes) {
       hub.changed(changes)
-      later.cells?.tell({ type: 'changes', changes })
+      later.frontThreads?.notify({ type: 'changes', changes })
     },
   }
 }
 
 const NOTHING_SAID: SourceState = { degraded: [], unready: [], details: {} }
-/** Of where blocks come from, and of the cells. */
-function stateOf({ source, cells }: Parts['later']): SourceState | undefined {
+function stateOf({ source, frontThreads }: Parts['later']): SourceState | undefined {
   const said = source?.state?.()
-  const doubts = cells?.doubts() ?? []
-  if (doubts.length === 0) return said
+  const suspicions = frontThreads?.suspicions() ?? []
+  if (suspicions.length === 0) return said
   const { degraded, ...rest } = said ?? NOTHING_SAID
-  return { ...rest, degraded: [...degraded, ...doubts] }
+  return { ...rest, degraded: [...degraded, ...suspicions] }
 }
 
-/** Who asks for metrics waits no longer for a cell that is busy. */
+/** A metrics request waits at most this long for a busy front thread. */
 const METRICS_MS = 2_000
-const othersOf = (later: Pick<Parts['later'], 'cells'>): MetricsAbout['others'] & object => ({
+const othersOf = (
+  later: Pick<Parts['later'], 'frontThreads'>,
+): MetricsAbout['others'] & object => ({
   async texts() {
-    const asked = later.cells?.askAll<'metrics'>({ what: 'metrics' }, METRICS_MS)
-    return ((await asked) ?? []).map(({ text }) => text)
+    const request = later.frontThreads?.requestAll<'metrics'>({ what: 'metrics' }, METRICS_MS)
+    return ((await request) ?? []).map(({ text }) => text)
   },
   async read(name) {
-    const asked = later.cells?.askAll<'metric'>({ what: 'metric', name }, METRICS_MS)
-    return ((await asked) ?? []).flatMap(({ values }) => values)
+    const request = later.frontThreads?.requestAll<'metric'>({ what: 'metric', name }, METRICS_MS)
+    return ((await request) ?? []).flatMap(({ values }) => values)
   },
 })

@@ -1,4 +1,7 @@
-/** The admin port: metrics, details and the status page with what is inside, on loopback only. */
+/**
+ * The admin port, on loopback only: metrics, details, and the status page with the node's
+ * internals.
+ */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -14,7 +17,7 @@ import {
 import type { Adopt } from '../../rpc/http/upgrades.ts'
 import { type Open, refuseUpgrade } from '../../rpc/http/websocket.ts'
 
-// As in the server of requests: an import would load undici.
+// This avoids an import, which would load undici; the request server does so too.
 const { createServer } = process.getBuiltinModule('node:http')
 
 export type AdminPage = { readonly type: string; readonly text: string }
@@ -26,33 +29,37 @@ export type AdminStatus = {
 }
 type Pages = Readonly<Record<string, () => AdminPage | Promise<AdminPage>>>
 
-/** @param shown undefined: there is no status page. @throws the system's error (EADDRINUSE …). */
+/**
+ * Starts the admin server.
+ * @param displayed the status page; undefined disables it
+ * @throws the system's error (EADDRINUSE …)
+ */
 export async function startAdmin(
   port: number,
   pages: Pages,
-  shown?: AdminStatus | undefined,
+  displayed?: AdminStatus | undefined,
 ): Promise<AdminServer> {
   const isHostAllowed = createHostCheck([])
   const known = new Map(Object.entries(pages))
   const server: Server = createServer((request, response) => {
     if (!isHostAllowed(request.headers.host)) response.writeHead(403).end()
-    else void answer(request, response, { known, shown })
+    else void respond(request, response, { known, displayed })
   })
   server.requestTimeout = 10_000
   server.maxConnections = 64
-  if (shown !== undefined)
+  if (displayed !== undefined)
     server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       const { host, origin } = request.headers
       const fault = hostFault(request)
       if (fault !== undefined) return refuseUpgrade(socket, 400, fault)
-      // Whatever page a browser has open may connect to loopback: only this page shall.
+      // Any page in a browser may connect to loopback, so only this page's origin is accepted.
       if (!isHostAllowed(host) || (origin !== undefined && !isOwnOrigin(origin, host)))
         return refuseUpgrade(socket, 403, 'origin or host not allowed')
       const address = request.socket.remoteAddress ?? '127.0.0.1'
       const upgraded = { request, socket, head, address }
       const path = pathOf(request)
-      if (path === LIVE_PATH) return shown.adopt(upgraded, shown.status.openInside)
-      if (path === CALLS_PATH) return shown.adopt(upgraded, 'flashblocks')
+      if (path === LIVE_PATH) return displayed.adopt(upgraded, displayed.status.openInside)
+      if (path === CALLS_PATH) return displayed.adopt(upgraded, 'flashblocks')
       return refuseUpgrade(socket, 404, 'not found')
     })
   await new Promise<void>((resolve, reject) => {
@@ -69,7 +76,7 @@ export async function startAdmin(
   }
 }
 
-/** JSON-RPC over WebSocket, where the status page has it on the other port. */
+/** JSON-RPC over WebSocket, at the path that the status page uses on the other port too. */
 const CALLS_PATH = '/flashblocks'
 
 const pathOf = ({ url }: IncomingMessage): string => (url ?? '').split('?', 1)[0]!
@@ -86,16 +93,16 @@ async function fileFor(
 
 type Served = {
   readonly known: ReadonlyMap<string, Pages[string]>
-  readonly shown: AdminStatus | undefined
+  readonly displayed: AdminStatus | undefined
 }
-async function answer(
+async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  { known, shown }: Served,
+  { known, displayed }: Served,
 ): Promise<void> {
   const path = pathOf(request)
   try {
-    const file = shown && (await fileFor(request, path, shown))
+    const file = displayed && (await fileFor(request, path, displayed))
     const page = known.get(path)
     if (file !== undefined) response.writeHead(200, file.headers).end(file.body)
     else if (page === undefined) response.writeHead(404).end()

@@ -1,21 +1,25 @@
 /**
- * What HAProxy's agent-check asks: a connection is a question, a line the answer (https://docs.haproxy.org/2.6/configuration.html#agent-check).
+ * Server for HAProxy's agent-check: each connection gets one line
+ * (https://docs.haproxy.org/2.6/configuration.html#agent-check).
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import type { Readiness } from '../../rpc/http/state.ts'
+import type { Readiness } from '../../rpc/http/server-state.ts'
 import type { Health } from './health.ts'
 import type { Weighing } from './load.ts'
 
 export type Agent = { readonly port: number; close(): Promise<void> }
 
-/** Of one balancer a connection at a time; a few look. */
-const MOST_CONNECTIONS = 64
-/** For who does not take its line. */
+/** A balancer opens one connection at a time, and there are few balancers. */
+const MAX_CONNECTIONS = 64
+/** Timeout of a client that does not read its line. */
 const SILENCE_MS = 5_000
-const MOST_REASON = 200
+const MAX_REASON = 200
 
-/** @throws the system's error (EADDRINUSE …). */
+/**
+ * Starts the agent's server.
+ * @throws the system's error (EADDRINUSE …)
+ */
 export async function startAgent(
   address: { readonly host: string; readonly port: number },
   line: () => string,
@@ -23,11 +27,11 @@ export async function startAgent(
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.setTimeout(SILENCE_MS, () => socket.destroy())
-    // Nothing that it sends is of interest, and unread it would hold the connection.
+    // Input is discarded, because unread input would block the end of the connection.
     socket.resume()
     socket.end(line())
   })
-  server.maxConnections = MOST_CONNECTIONS
+  server.maxConnections = MAX_CONNECTIONS
   server.listen(address)
   await once(server, 'listening')
   return {
@@ -40,8 +44,8 @@ export async function startAgent(
 }
 
 /**
- * `up ready 75%`, `drain`, or `down #reason`. `ready` ends the `drain` of a node before this one at the same place; HAProxy keeps it until
- * then.
+ * Returns `up ready 75%`, `drain`, or `down #reason`. HAProxy remembers the `drain` of an earlier
+ * node at this address; `ready` ends that state.
  */
 export function agentLine(
   health: Pick<Health, 'isStopping'> & { readiness(): Readiness },
@@ -50,8 +54,8 @@ export function agentLine(
   if (health.isStopping) return 'drain\n'
   const { status, reasons } = health.readiness()
   if (status !== 'unready') return `up ready ${weight()}%\n`
-  return `down #${plain(reasons.join(', ')).slice(0, MOST_REASON)}\n`
+  return `down #${plain(reasons.join(', ')).slice(0, MAX_REASON)}\n`
 }
 
-/** What stands in HAProxy's statistics: one line of printable ASCII. */
+/** Reduces a text to one line of printable ASCII, for HAProxy's statistics. */
 const plain = (text: string): string => text.replace(/[^ -~]+/g, ' ')

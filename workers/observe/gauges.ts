@@ -1,16 +1,15 @@
-/** Gauges that are read when somebody asks for the metrics: of a front and its pool, and of the node. */
-import type { StateMode } from '../../rpc/seam/ports.ts'
+/** Gauges that are read when metrics are requested: of a front and its pool, and of the node. */
+import type { StateMode } from '../../rpc/core/ports.ts'
 import type { Heap } from '../thread/heaps.ts'
 import { Gauge, type Registry } from './prometheus.ts'
 
-/** Of --verify-sample; mismatches are those of both. */
+/** Counts of --verify-sample; mismatches include calls and blocks. */
 export type VerifiedCounts = {
   readonly verified: number
   readonly verifiedBlocks: number
   readonly mismatches: number
 }
 
-/** Of a front and its pool. */
 export type FrontSources = {
   readonly pool: () => {
     readonly threads: number
@@ -20,25 +19,24 @@ export type FrontSources = {
     readonly replaced: number
     readonly replays: Readonly<Record<string, number>>
   }
-  readonly keptLogs: () => Readonly<Record<string, number>>
+  readonly logRowsCache: () => Readonly<Record<string, number>>
   readonly holds: () => Readonly<Record<string, number>>
   readonly feed: () => Readonly<Record<string, number>>
   readonly front: () => Readonly<Record<string, number>>
-  /** What the other engine has run too. */
+  /** Counts of what the other engine has verified. */
   readonly verified: () => VerifiedCounts
   readonly heaps: () => Promise<readonly Heap[]>
 }
 
-/** And of the node. */
 export type MetricSources = FrontSources & {
   readonly txpool: () => Readonly<Record<string, number>>
-  /** What should not happen, by kind. */
-  readonly mishaps: () => Readonly<Record<string, number>>
-  /** Of those who copy this node. */
+  /** Incidents by kind. */
+  readonly incidents: () => Readonly<Record<string, number>>
+  /** Counts of the replicas that copy this node. */
   readonly bootstrap: () => Readonly<Record<string, number>>
-  /** Of the ledger. */
+  /** Counts of the promise ledger. */
   readonly promises: () => Readonly<Record<string, number>>
-  /** Since the newest publish. */
+  /** Milliseconds since the newest publish. */
   readonly ageMs: () => number
 }
 
@@ -62,22 +60,22 @@ export function addFrontGauges(registry: Registry, sources: FrontSources): void 
   const gauges: readonly (readonly [string, string, Read])[] = [
     ['pool_threads', 'workers', () => sources.pool().threads],
     ['pool_busy', 'workers with a task', () => sources.pool().busy],
-    ['pool_queued', 'calls that wait for a worker, by lane', () => sources.pool().queued],
+    ['pool_queued', 'calls that wait for a worker, by queue class', () => sources.pool().queued],
     [
       'pool_terminated',
-      'workers ended after a deadline or for their memory',
+      'workers that the node ended after a deadline or because of their memory',
       () => sources.pool().terminated,
     ],
     ['pool_replaced', 'workers that ended and were replaced', () => sources.pool().replaced],
     [
       'pool_replays',
-      'traces since the start, by whether their worker had kept what it had executed of their block',
+      'traces since the start, by whether the worker had cached the execution of their block',
       () => sources.pool().replays,
     ],
     [
       'pool_kept_logs',
-      'logs of folded blocks that the workers keep: blocks, bytes, and how often one was there or not',
-      sources.keptLogs,
+      'logs of persisted blocks that the workers cache: blocks, bytes, hits and misses',
+      sources.logRowsCache,
     ],
     [
       'verified_calls',
@@ -100,11 +98,11 @@ export function addFrontGauges(registry: Registry, sources: FrontSources): void 
 
 export function addNodeGauges(registry: Registry, sources: MetricSources): void {
   const gauges: readonly (readonly [string, string, Read])[] = [
-    ['flashblock_age_seconds', 'since the newest publish', () => sources.ageMs() / 1_000],
-    ['mishaps', 'what should not happen, since the start, as the log has it', sources.mishaps],
+    ['flashblock_age_seconds', 'time since the newest publish', () => sources.ageMs() / 1_000],
+    ['mishaps', 'incidents since the start; each has a line in the log', sources.incidents],
     [
       'promises',
-      'of the ledger, over restarts: flashblocks, promises in them, and what became of these',
+      'counts of the promise ledger, across restarts: flashblocks, their promises and the outcomes',
       sources.promises,
     ],
     ['transaction_pool', 'transactions in the txpool', sources.txpool],
@@ -117,11 +115,11 @@ export function addNodeGauges(registry: Registry, sources: MetricSources): void 
   for (const gauge of gauges) addGauge(registry, gauge)
 }
 
-/** One of them is 1, so that an alert can name the mode that must not be. */
+/** The label names the mode and the value is 1, so that an alert can match unwanted modes. */
 export function addMode(registry: Registry, mode: StateMode): void {
   new Gauge({
     name: 'flashnode_state',
-    help: 'what is known of the state: whole, proven or trusted',
+    help: 'how the node knows that its state is right: whole, proven or trusted',
     labelNames: ['mode'],
     registers: [registry],
   }).set({ mode }, 1)
@@ -130,7 +128,7 @@ export function addMode(registry: Registry, mode: StateMode): void {
 function addHeaps(registry: Registry, read: FrontSources['heaps']): void {
   new Gauge({
     name: 'flashnode_thread_bytes',
-    help: 'memory of each thread beside the main one: its heap, and what it owns outside',
+    help: 'memory of each thread except the main one: its heap, and its external memory',
     labelNames: ['thread', 'memory'],
     registers: [registry],
     async collect() {

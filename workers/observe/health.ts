@@ -1,61 +1,73 @@
-/** Whether this node can answer: a head is known, a read went through the pool, the canonical head moves. */
-import { type Doubt, openDoubt } from '../../engine/sources/doubt.ts'
-import type { Readiness } from '../../rpc/http/state.ts'
-import type { StateMode } from '../../rpc/seam/ports.ts'
+/**
+ * Readiness of this node: a head is known, a read went through the pool, and the canonical head
+ * moves.
+ */
+import { openSuspicion, type Suspicion } from '../../engine/sources/suspicion.ts'
+import type { StateMode } from '../../rpc/core/ports.ts'
+import type { Readiness } from '../../rpc/http/server-state.ts'
 
 export type HealthOptions = {
   /** Monotonic milliseconds. */
   readonly now: () => number
-  /** Longest time between two canonical heads; undefined: the head need not move. */
+  /** Maximum time between two canonical heads; undefined means that the head need not move. */
   readonly headMs: number | undefined
-  /** Longest silence of the feed before the node counts as degraded; undefined: there is no feed. */
+  /**
+   * Maximum silence of the feed before the node counts as degraded; undefined when there is no
+   * feed.
+   */
   readonly feedMs: number | undefined
-  /** What the state of a node that follows others is worth; undefined: nothing is said of it. */
+  /** Trust in the state of a node that follows others; undefined leaves it out. */
   readonly mode?: StateMode | undefined
-  /** A state read through the pool. Rejects, or never settles, when the pool cannot answer. */
+  /** Reads state through the pool. It rejects or never settles when the pool cannot answer. */
   readonly probe: () => Promise<void>
-  /** What the source of the blocks says of itself, once there is one. */
+  /** State of the source of blocks, once there is one. */
   readonly source?: () => SourceState | undefined
 }
 
-/** Of what a node follows. */
 export type SourceState = {
-  /** Everything is answered, and somebody should look. */
-  readonly degraded: readonly Doubt[]
-  /** It does not follow the chain. */
-  readonly unready: readonly Doubt[]
-  /** Somebody has said that its chain is to stand still: the head need not move, and the feed may be silent. */
+  /** Everything is answered, and an operator should look. */
+  readonly degraded: readonly Suspicion[]
+  /** The node does not follow the chain. */
+  readonly unready: readonly Suspicion[]
+  /** An operator has paused the chain: the head need not move, and the feed may be silent. */
   readonly isStanding?: boolean
-  /** Milliseconds since the newest frame of any of its feeds; left out: nothing is known of them. */
+  /** Milliseconds since the newest frame of any feed; left out when unknown. */
   readonly feedSilentMs?: number | undefined
-  /** Further keys of the answer. */
+  /** Further keys of the response. */
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** `outside`: the reasons as anybody may read them. */
-export type ToldReadiness = Readiness & { readonly outside: readonly string[] }
+/** `outside` has the reasons in a form for the public. */
+export type ReportedReadiness = Readiness & { readonly outside: readonly string[] }
 
 export interface Health {
   /**
-   * A publish: `canonical` is the height of its canonical head; whether it shows a flashblock that was just executed: canonical blocks
-   * say nothing of the feed. True: another canonical head than before.
+   * Records a publish.
+   * @param canonical height of the canonical head
+   * @param isFlashblock the publish made an executed flashblock visible; canonical blocks alone
+   * prove no working feed
+   * @returns whether the canonical head has changed
    */
   published(canonical: number, pending: number, isFlashblock: boolean): boolean
-  /** Canonical progress stopped, until the canonical head moves again. */
-  halted(why: Doubt): void
-  /** Nothing will be written any more; for good. */
-  failed(why: Doubt): void
-  /** Whether requests are answered. */
+  /** Records that canonical progress stopped, until the canonical head moves again. */
+  halted(why: Suspicion): void
+  /** Records that nothing can be written any more; this is final. */
+  failed(why: Suspicion): void
   readonly isServing: boolean
-  /** It ends: whoever asks shall ask another. */
+  /** The node is stopping, so clients should use another one. */
   readonly isStopping: boolean
-  /** Requests are answered from now on, until `stopping`. */
+  /** Starts to answer requests, until `stopping`. */
   started(): void
   stopping(): void
-  /** Asks the pool now; gives what went wrong, undefined when it has answered. */
+  /**
+   * Sends a read through the pool now; undefined means that it was answered, a text is the error.
+   */
   probe(): Promise<string | undefined>
-  /** @param maxLagMs without a new flashblock or canonical block, where one has to come: unready; left out: no matter */
-  readiness(maxLagMs?: number): ToldReadiness
+  /**
+   * @param maxLagMs maximum time without an expected flashblock or canonical block, before the node
+   * is unready; a missing value disables the check
+   */
+  readiness(maxLagMs?: number): ReportedReadiness
 }
 
 const PROBE_MS = 10_000
@@ -69,8 +81,8 @@ class NodeHealth implements Health {
   #pending = 0
   #movedAt: number
   #flashblockAt: number
-  #halt: Doubt | undefined
-  #failure: Doubt | undefined
+  #halt: Suspicion | undefined
+  #failure: Suspicion | undefined
   #probed: { readonly at: number; readonly problem: string | undefined } | undefined
   #probing: Promise<string | undefined> | undefined
 
@@ -92,10 +104,10 @@ class NodeHealth implements Health {
     if (isFlashblock) this.#flashblockAt = now
     return hasMoved
   }
-  halted(why: Doubt): void {
+  halted(why: Suspicion): void {
     this.#halt = why
   }
-  failed(why: Doubt): void {
+  failed(why: Suspicion): void {
     this.#failure ??= why
   }
 
@@ -107,7 +119,10 @@ class NodeHealth implements Health {
   }
   started(): void {
     this.#phase = 'serving'
-    // A start may take long on a busy machine: only from here on the head and the feed have to move.
+    /*
+     * The deadlines of head and feed count from here, because a start may take long on a busy
+     * machine.
+     */
     this.#movedAt = this.#options.now()
     this.#flashblockAt = this.#movedAt
   }
@@ -130,17 +145,17 @@ class NodeHealth implements Health {
     return this.#probing
   }
 
-  readiness(maxLagMs?: number): ToldReadiness {
+  readiness(maxLagMs?: number): ReportedReadiness {
     const { mode, source } = this.#options
     const said = source?.()
     const isStanding = said?.isStanding === true
     const late = maxLagMs === undefined ? [] : this.#lateness(maxLagMs, isStanding)
     const why = [...this.#reasons(isStanding), ...late, ...(said?.unready ?? [])]
     const silence = isStanding ? [] : this.#silence(said?.feedSilentMs)
-    const doubts = [...silence, ...(said?.degraded ?? [])]
-    const all = [...why, ...doubts]
+    const suspicions = [...silence, ...(said?.degraded ?? [])]
+    const all = [...why, ...suspicions]
     return {
-      status: why.length > 0 ? 'unready' : doubts.length > 0 ? 'degraded' : 'ready',
+      status: why.length > 0 ? 'unready' : suspicions.length > 0 ? 'degraded' : 'ready',
       reasons: all.map(({ text }) => text),
       outside: all.map(({ outside }) => outside),
       details: {
@@ -152,35 +167,38 @@ class NodeHealth implements Health {
     }
   }
 
-  /** Frames that come and are not shown are no silence of the feed: they wait for canonical blocks, or are refused. */
-  #silence(feedSilentMs: number | undefined): Doubt[] {
+  /**
+   * Frames that arrive without becoming visible do not count as silence: they wait for canonical
+   * blocks, or are refused.
+   */
+  #silence(feedSilentMs: number | undefined): Suspicion[] {
     const { now, feedMs } = this.#options
     const silentMs = now() - this.#flashblockAt
     if (feedMs === undefined || silentMs <= feedMs) return []
     if (feedSilentMs === undefined || feedSilentMs > feedMs)
-      return [openDoubt(`the feed is silent for ${seconds(feedSilentMs ?? silentMs)}`)]
+      return [openSuspicion(`the feed is silent for ${seconds(feedSilentMs ?? silentMs)}`)]
     const standsMs = now() - this.#movedAt
     const why =
       standsMs > feedMs
         ? `they are too far ahead of canonical block ${this.#canonical}, which has stood for ${seconds(standsMs)}`
         : `none of them goes on from canonical block ${this.#canonical}`
     const text = `no flashblock was shown for ${seconds(silentMs)}: frames come, the newest ${seconds(feedSilentMs)} ago, and ${why}`
-    return [openDoubt(text)]
+    return [openSuspicion(text)]
   }
 
-  #lateness(maxLagMs: number, isStanding: boolean): Doubt[] {
+  #lateness(maxLagMs: number, isStanding: boolean): Suspicion[] {
     const { now, headMs, feedMs } = this.#options
     if (isStanding || (headMs === undefined && feedMs === undefined)) return []
     const lagMs = now() - Math.max(this.#movedAt, this.#flashblockAt)
     if (lagMs <= maxLagMs) return []
     const text = `nothing new was published for ${seconds(lagMs)}, and ${maxLagMs} ms may pass`
-    return [openDoubt(text)]
+    return [openSuspicion(text)]
   }
 
-  #reasons(isStanding: boolean): Doubt[] {
+  #reasons(isStanding: boolean): Suspicion[] {
     const { now, headMs } = this.#options
-    const found: Doubt[] = []
-    const open = (text: string) => void found.push(openDoubt(text))
+    const found: Suspicion[] = []
+    const open = (text: string) => void found.push(openSuspicion(text))
     const at = now()
     if (this.#phase !== 'serving') open(this.#phase)
     if (this.#canonical === undefined) open('no head is known yet')
@@ -202,5 +220,5 @@ class NodeHealth implements Health {
 
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
 
-/** How often the pool is asked. */
+/** Interval of the probes of the pool. */
 export const HEALTH_PROBE_MS = PROBE_MS

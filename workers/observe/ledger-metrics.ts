@@ -1,14 +1,17 @@
-/** The ledger's counts as metrics: kept in the data directory, so that they go on over restarts. */
+/**
+ * The promise ledger's counts as metrics. They are stored in the data directory, so they continue
+ * over restarts.
+ */
 import { TIME_BOUNDS_MS } from '../../engine/storage/ledger/counts.ts'
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
 import type { LedgerCounts, Times } from '../../engine/storage/ledger-types.ts'
 
 export type LedgerMetrics = {
-  /** The keeper says so once a second. */
+  /** Updates the counts; the persistence thread sends them once a second. */
   update(stats: LedgerStats): void
-  /** Empty before the first update. */
+  /** Counts of promises; empty before the first update. */
   readonly promises: () => Readonly<Record<string, number>>
-  /** What prom-client's registry asks of a metric. */
+  /** The interface that prom-client's registry needs from a metric. */
   readonly times: {
     readonly name: string
     readonly help: string
@@ -24,7 +27,7 @@ export function createLedgerMetrics(): LedgerMetrics {
   let newest: LedgerStats | undefined
   const described = {
     name: NAME,
-    help: 'from when this node took a transaction to when it was shown, and from there to the canonical block that kept it; over restarts',
+    help: 'time from the arrival of a transaction until it is visible (shown), and from then until its canonical block (sealed); across restarts',
     type: 'histogram',
     aggregator: 'sum',
   } as const
@@ -48,7 +51,12 @@ function promisesOf({ counts, bytes }: LedgerStats): Readonly<Record<string, num
   const { flashblocks, promises, kept, reordered, dropped, unseen } = counts
   const { secondPayloads, equivocations }: LedgerCounts = counts
   return {
-    ...{ flashblocks, promises, kept, reordered, dropped, unseen },
+    flashblocks,
+    promises,
+    kept,
+    reordered,
+    dropped,
+    unseen,
     open: promises - kept - reordered - dropped - unseen,
     second_payloads: secondPayloads,
     equivocations,

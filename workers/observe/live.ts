@@ -1,38 +1,38 @@
 /**
- * What whoever looks at the status page is told: flashblocks as they come, and figures once a second. Nothing is read while nobody looks, but
- * when flashblocks came is always noted.
+ * Messages to viewers of the status page: flashblocks on arrival, and stats once a second. Without
+ * viewers only the arrival times of flashblocks are recorded.
  */
 import { randomUUID } from 'node:crypto'
-import { readNewest } from '../../engine/chain/newest.ts'
 import type { ChainReader, ChainView } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
+import type { Limits } from '../../rpc/core/limits.ts'
+import type { FlashblockEvent } from '../../rpc/events/emitted-flashblocks.ts'
 import type { FlashblockFeed } from '../../rpc/events/flashblock-feed.ts'
-import type { FlashblockEvent } from '../../rpc/events/told.ts'
 import type { Connection, Open } from '../../rpc/http/websocket.ts'
 import type {
   BlockSealed,
   Counts,
-  Figures,
-  FlashblockTold,
+  FlashblockAdded,
   Hello,
   LiveMessage,
+  PageStats,
 } from '../../rpc/page/messages.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
 import type { FromWriter } from '../thread/messages.ts'
-import { readFigures, readInside } from './figures.ts'
-import type { ToldReadiness } from './health.ts'
+import type { ReportedReadiness } from './health.ts'
 import type { Metrics } from './metrics.ts'
+import { readInside, readPageStats } from './page-stats.ts'
 import type { Report } from './reporter.ts'
 import { createTimes } from './times.ts'
 
 export interface Live {
-  /** Of whoever may see what a public endpoint tells. */
+  /** Opens a connection of a public viewer. */
   readonly open: Open
-  /** For the admin port: what is inside, too. */
+  /** Opens a connection on the admin port, which also gets the node's internals. */
   readonly openInside: Open
-  /** Before anything that the message is about is read. */
-  hear(message: FromWriter): void
+  /** Receives the writer's messages before the state that they announce is read. */
+  onMessage(message: FromWriter): void
   readonly viewers: number
 }
 
@@ -40,29 +40,32 @@ type LiveOptions = {
   readonly feed: FlashblockFeed
   readonly hello: Omit<Hello, 'type' | 'isInside' | 'now'>
   readonly metrics: Pick<Metrics, 'read'>
-  readonly readiness: () => ToldReadiness | Promise<ToldReadiness>
+  readonly readiness: () => ReportedReadiness | Promise<ReportedReadiness>
   readonly heads: () => Counts
   readonly limits: Pick<Limits, 'pageViewers'>
   readonly onBug: (error: unknown) => void
-  /** Monotonic milliseconds, and those since 1970. */
+  /** Monotonic milliseconds, and milliseconds since 1970. */
   readonly now: () => number
   readonly wallMs: () => number
 }
 
-const FIGURES_MS = 1_000
-/** Of the past, for who begins to look. */
-const MOST_TOLD = 200
-const MOST_SEALS = 32
-const MOST_UNTIMED = 16
-const FULL = 'too many look at the page already, try again later'
-/** What the writer counts that tells how the feed or the chain is doing: a page shows it. */
-const SHOWN =
+const PAGE_STATS_MS = 1_000
+/** Past events that a new viewer gets. */
+const MAX_BACKLOG = 200
+const MAX_SEALS = 32
+const MAX_UNTIMED = 16
+const FULL = 'too many status pages are open (--limit-page-viewers): try again later'
+/** The writer's counts that the page displays, because they describe the feed or the chain. */
+const LISTED =
   /^(feed_(?!next$|first|complete$|already_complete$|duplicate$|unknown_end$)|mismatch_|payload_replaced$|promise_broken$|rewind$|reconcile_|begun_anew$|canonical_mismatch$|sealed_completed_flashblocks$|sealed_executed_whole$)/
 
-export const isShown = (counted: string): boolean => SHOWN.test(counted)
+export const isListed = (counted: string): boolean => LISTED.test(counted)
 
 export type PageMode = Hello['mode']
-/** @param role of the node */
+/**
+ * Returns the node's mode on the page.
+ * @param role role of the node
+ */
 export const modeOf = (role: {
   readonly mode?: PageMode | undefined
   readonly startSource: unknown
@@ -77,7 +80,7 @@ type Around = Pick<LiveOptions, 'metrics' | 'readiness' | 'limits' | 'now'> & {
   readonly report: Report
   readonly version: () => string
 }
-/** undefined: nobody may look. */
+/** Opens the page's connections; undefined when the page is disabled. */
 export function openLive(around: Around): Live | undefined {
   const { pageMode: mode, chain, reader, report } = around
   if (mode === undefined) return undefined
@@ -85,8 +88,12 @@ export function openLive(around: Around): Live | undefined {
     ...around,
     feed: around.flashblocks,
     hello: {
-      ...{ mode, version: around.version(), run: randomUUID(), hasControls: around.hasControls },
-      ...{ chainId: String(chain.chainId), chainName: chain.name },
+      mode,
+      version: around.version(),
+      run: randomUUID(),
+      hasControls: around.hasControls,
+      chainId: String(chain.chainId),
+      chainName: chain.name,
       blockMs: chain.blockTime * 1_000,
     },
     heads: () => readNewest(reader, 'flashblocks', headsOf),
@@ -114,10 +121,10 @@ class LivePage implements Live {
   readonly #times = createTimes()
   readonly #outside = new Set<Connection>()
   readonly #inside = new Set<Connection>()
-  /** The newest, oldest first. */
+  /** Newest sealed blocks, oldest first. */
   readonly #seals: BlockSealed[] = []
-  /** Told without times that may still come. */
-  readonly #untimed = new Map<string, FlashblockTold>()
+  /** Flashblocks that were sent without times, which may still arrive. */
+  readonly #untimed = new Map<string, FlashblockAdded>()
   #publishedAt: number | undefined
   #stop: (() => void) | undefined
   #isReading = false
@@ -133,7 +140,7 @@ class LivePage implements Live {
   readonly open: Open = (connection) => this.#join(connection, this.#outside)
   readonly openInside: Open = (connection) => this.#join(connection, this.#inside)
 
-  hear(message: FromWriter): void {
+  onMessage(message: FromWriter): void {
     const { now, wallMs } = this.#options
     if (message.type === 'published') {
       this.#publishedAt = now()
@@ -143,22 +150,25 @@ class LivePage implements Live {
     if (message.type === 'sealed') {
       const sealed = sealedOf(message, wallMs())
       this.#seals.push(sealed)
-      if (this.#seals.length > MOST_SEALS) this.#seals.shift()
-      this.#tell([sealed])
+      if (this.#seals.length > MAX_SEALS) this.#seals.shift()
+      this.#broadcast([sealed])
       return
     }
-    if (message.type === 'count' && this.#stop !== undefined && isShown(message.what))
-      this.#tell([{ type: 'happened', what: message.what, at: wallMs(), by: message.by }])
+    if (message.type === 'count' && this.#stop !== undefined && isListed(message.what))
+      this.#broadcast([{ type: 'happened', what: message.what, at: wallMs(), by: message.by }])
   }
 
-  /** The feed may have read a flashblock before the message that tells of it came: it is told again, with its times. */
-  #timed(shown: Published, at: number): void {
-    this.#times.add(shown, at)
-    const key = keyOf(shown.pending, shown.index)
-    const told = this.#untimed.get(key)
-    if (told === undefined) return
+  /**
+   * The feed may have read a flashblock before its publish message came. The flashblock is then
+   * sent again with its times.
+   */
+  #timed(published: Published, at: number): void {
+    this.#times.add(published, at)
+    const key = keyOf(published.pending, published.index)
+    const flashblock = this.#untimed.get(key)
+    if (flashblock === undefined) return
     this.#untimed.delete(key)
-    this.#tell([{ ...told, ...this.#times.of(told) }])
+    this.#broadcast([{ ...flashblock, ...this.#times.of(flashblock) }])
   }
 
   #join(connection: Connection, viewers: Set<Connection>) {
@@ -167,17 +177,17 @@ class LivePage implements Live {
       connection.close(1013, FULL)
       return {}
     }
-    this.#begin()
+    this.#start()
     const isInside = viewers === this.#inside
     const { events } = feed.since({ number: -1n, index: 0 })
     const first: LiveMessage[] = [
       { type: 'hello', ...hello, isInside, now: wallMs() },
-      ...events.slice(-MOST_TOLD).flatMap((event) => this.#toldOf(event)),
+      ...events.slice(-MAX_BACKLOG).flatMap((event) => this.#messagesOf(event)),
       ...this.#seals,
     ]
     connection.send(JSON.stringify(first))
     viewers.add(connection)
-    void this.#sendFigures()
+    void this.#sendStats()
     return {
       onClose: () => {
         viewers.delete(connection)
@@ -186,12 +196,12 @@ class LivePage implements Live {
     }
   }
 
-  #begin(): void {
+  #start(): void {
     if (this.#stop !== undefined) return
     const leave = this.#options.feed.listen((events) =>
-      this.#tell(events.flatMap((event) => this.#toldOf(event))),
+      this.#broadcast(events.flatMap((event) => this.#messagesOf(event))),
     )
-    const timer = setInterval(() => void this.#sendFigures(), FIGURES_MS).unref()
+    const timer = setInterval(() => void this.#sendStats(), PAGE_STATS_MS).unref()
     this.#stop = () => {
       leave()
       clearInterval(timer)
@@ -203,56 +213,60 @@ class LivePage implements Live {
     this.#stop = undefined
   }
 
-  #tell(messages: readonly LiveMessage[]): void {
+  #broadcast(messages: readonly LiveMessage[]): void {
     if (messages.length === 0 || this.viewers === 0) return
     const text = JSON.stringify(messages)
     for (const viewers of [this.#outside, this.#inside]) send(viewers, text)
   }
 
-  #toldOf(event: FlashblockEvent): LiveMessage[] {
+  #messagesOf(event: FlashblockEvent): LiveMessage[] {
     if (event.type === 'gap') return []
     const { number, index, payloadId, header, first, end } = event.flashblock
-    const place = { number: Number(number), index, payloadId }
-    if (event.type === 'removed') return event.first > first ? [] : [{ type: 'removed', ...place }]
+    const flashblockId = { number: Number(number), index, payloadId }
+    if (event.type === 'removed')
+      return event.first > first ? [] : [{ type: 'removed', ...flashblockId }]
     const { gasUsed, gasLimit } = header
-    const times = this.#times.of(place)
-    const told: FlashblockTold = {
+    const times = this.#times.of(flashblockId)
+    const flashblock: FlashblockAdded = {
       type: 'flashblock',
-      ...place,
+      ...flashblockId,
       ...times,
       transactions: end - first,
       gasUsed: Number(gasUsed),
       gasLimit: Number(gasLimit),
     }
-    if (times === undefined) this.#wait(told)
-    return [told]
+    if (times === undefined) this.#wait(flashblock)
+    return [flashblock]
   }
 
-  #wait(told: FlashblockTold): void {
+  #wait(flashblock: FlashblockAdded): void {
     const [oldest] = this.#untimed.keys()
-    if (this.#untimed.size >= MOST_UNTIMED && oldest !== undefined) this.#untimed.delete(oldest)
-    this.#untimed.set(keyOf(told.number, told.index), told)
+    if (this.#untimed.size >= MAX_UNTIMED && oldest !== undefined) this.#untimed.delete(oldest)
+    this.#untimed.set(keyOf(flashblock.number, flashblock.index), flashblock)
   }
 
-  /** A reading that takes longer than a second is not begun twice. */
-  async #sendFigures(): Promise<void> {
+  /** At most one read runs at a time, even when it takes longer than a second. */
+  async #sendStats(): Promise<void> {
     if (this.#isReading) return
     this.#isReading = true
     try {
       const { metrics, readiness } = this.#options
       const { details, status, reasons, outside } = await readiness()
-      const figures: Figures = {
-        ...{ type: 'figures', at: this.#options.wallMs(), status, reasons },
+      const stats: PageStats = {
+        type: 'figures',
+        at: this.#options.wallMs(),
+        status,
+        reasons,
         heads: this.#options.heads(),
         ageMs: this.#publishedAt === undefined ? 0 : this.#options.now() - this.#publishedAt,
-        ...(await readFigures(metrics)),
+        ...(await readPageStats(metrics)),
       }
       if (this.#outside.size > 0) {
-        send(this.#outside, JSON.stringify([{ ...figures, reasons: outside }]))
+        send(this.#outside, JSON.stringify([{ ...stats, reasons: outside }]))
       }
       if (this.#inside.size === 0) return
       const inside = await readInside(metrics, details)
-      send(this.#inside, JSON.stringify([{ ...figures, inside }]))
+      send(this.#inside, JSON.stringify([{ ...stats, inside }]))
     } catch (error) {
       this.#options.onBug(error)
     } finally {

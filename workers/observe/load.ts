@@ -1,54 +1,59 @@
-/** How much this node has to do, as a weight for a load balancer. ADR 52 says why several such nodes do not push load to and fro. */
+/**
+ * The node's load as a weight for a load balancer. ADR 52 explains why several nodes do not
+ * oscillate.
+ */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
-/** Of a moment, or smoothed. */
+/** Pressure at one moment, or smoothed. */
 export type Pressure = {
-  /** Share of the workers that run something, 0 to 1. */
+  /** Share of busy workers, 0 to 1. */
   readonly busy: number
-  /** Of what a call or the event loop waits: 0 not at all, 1 very long. */
+  /** Waiting of calls or of the event loop: 0 is none, 1 is very long. */
   readonly wait: number
 }
 export interface Load {
-  /** A call waited so long for its worker. */
+  /** Reports how long a call waited for its worker. */
   queued(ms: number): void
-  /** Measures from now on. */
   start(): Weighing
 }
 export interface Weighing {
-  /** Percent of what this node takes when it has nothing to do, 20 to 100. */
+  /** Percent of the load that an idle node accepts, 20 to 100. */
   weight(): number
   close(): void
 }
 
-export const AT_REST: Pressure = { busy: 0, wait: 0 }
+export const IDLE: Pressure = { busy: 0, wait: 0 }
 
-/** Between two looks at what the workers do. */
+/** Interval between two samples of the workers. */
 export const SAMPLE_MS = 250
-/** Of the smoothing: many times what passes between two questions of a load balancer. */
+/** Time constant of the smoothing, many times the interval of a load balancer's checks. */
 const MEMORY_MS = 8_000
-/** A wait of this counts half. */
+/** A wait of this length gives a share of one half. */
 const HALF_WAIT_MS = 100
-/** Points of weight that a node loses where all workers are busy, and where calls wait very long. */
+/** Maximum weight that a node loses by busy workers, and by waiting calls. */
 const BUSY_POINTS = 50
 const WAIT_POINTS = 30
-/** The weight moves in steps of so many points. */
+/** The weight changes in steps of this many points. */
 const STEP = 5
 
-/** After `ms` in which the pressure was `sample`. */
+/** Smooths the pressure after `ms` in which it was `sample`. */
 export function smooth(before: Pressure, sample: Pressure, ms: number): Pressure {
   const share = 1 - Math.exp(-ms / MEMORY_MS)
   const towards = (from: number, to: number) => from + share * (to - from)
   return { busy: towards(before.busy, sample.busy), wait: towards(before.wait, sample.wait) }
 }
 
-/** @param said the weight before, which a change of less than a step leaves as it is */
+/**
+ * Returns the weight for a pressure.
+ * @param said the previous weight, which remains for changes of less than a step
+ */
 export function weightOf({ busy, wait }: Pressure, said: number): number {
   const exact = 100 - BUSY_POINTS * busy - WAIT_POINTS * wait
   if (Math.abs(exact - said) < STEP) return said
   return STEP * Math.round(exact / STEP)
 }
 
-/** 0 to 1, of milliseconds. */
+/** Maps milliseconds of waiting to a share of 0 to 1. */
 export const waitShare = (ms: number): number => ms / (ms + HALF_WAIT_MS)
 
 export function createLoad(
@@ -60,7 +65,7 @@ export function createLoad(
   function start(): Weighing {
     const loop = monitorEventLoopDelay({ resolution: 10 })
     loop.enable()
-    let pressure = AT_REST
+    let pressure = IDLE
     let said = 100
     let at = now()
     function sample(): void {

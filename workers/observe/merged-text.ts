@@ -1,8 +1,14 @@
-/** Metrics of several threads as one text of Prometheus: each name has its lines together, under the first one's help. */
+/**
+ * Merges the Prometheus texts of several threads. Each metric's lines are grouped under the first
+ * text's help.
+ */
 
 const HELP = '# HELP '
 
-/** @param texts in the form of Prometheus; their lines differ by labels */
+/**
+ * Merges metrics into one text.
+ * @param texts Prometheus texts whose lines differ by labels
+ */
 export function mergedText(texts: readonly string[]): string {
   const [first = ''] = texts
   if (texts.length < 2) return first
@@ -19,7 +25,7 @@ export function mergedText(texts: readonly string[]): string {
   return [...families.values()].map((body) => `${HELP}${body}\n`).join('\n')
 }
 
-/** Without what says what they are. */
+/** Returns the sample lines of a metric, without its help and type. */
 const samplesOf = (body: string): string =>
   body
     .split('\n')

@@ -1,7 +1,10 @@
-/** Prometheus metrics. Labels have few values, all of them ours: method names of the tables, lanes, error codes we make. */
+/**
+ * Prometheus metrics. Labels have few values, all of them ours: names of known methods, queue
+ * classes, error codes of the node.
+ */
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
-import { OWN_CODES } from '../../rpc/seam/errors.ts'
-import type { StateMode } from '../../rpc/seam/ports.ts'
+import { OWN_CODES } from '../../rpc/core/errors.ts'
+import type { StateMode } from '../../rpc/core/ports.ts'
 import type { FromWriter } from '../thread/messages.ts'
 import {
   addFrontGauges,
@@ -16,42 +19,46 @@ import { Counter, collectLater, Gauge, Histogram, Registry } from './prometheus.
 import { createTallies, type Tally, type TallyMetric } from './tally.ts'
 
 /** A call that a worker of the pool has answered. */
-type AnsweredCall = { readonly lane: string; readonly queuedMs: number; readonly runMs: number }
+type FinishedCall = {
+  readonly queueClass: string
+  readonly queuedMs: number
+  readonly runMs: number
+}
 
-/** Of the feeds that are followed, by their number. */
+/** Metrics of the feeds that the node follows, by their number. */
 export interface FeedMetrics {
-  /** Something that happened to it so often. */
   count(feed: number, what: string, by: number): void
-  /** Frames that were refused for this field. */
+  /** Counts frames that were refused because of this field. */
   refused(feed: number, field: string, by: number): void
-  /** What its thread measures. */
+  /** Sets the values that the feed's thread measures. */
   values(feed: number, values: Readonly<Record<string, number>>): void
 }
 
 export interface Metrics {
   call(method: string, ms: number, code: number | undefined): void
-  /** Calls that the limiter did not let through. */
+  /** Counts the calls that the limiter refused. */
   refused(calls: number): void
-  /** The front stood still for so many milliseconds. */
+  /** Adds milliseconds in which the front was stalled. */
   stalled(ms: number): void
-  job(job: AnsweredCall): void
+  job(job: FinishedCall): void
   published(message: Extract<FromWriter, { readonly type: 'published' }>): void
-  /** A flashblock left after it was due. */
+  /** Records the delay of a flashblock that was sent after it was due. */
   late(ms: number): void
-  /** Something that a thread counts. */
   count(what: string, by: number): void
-  /** What a thread measures. */
+  /** Sets values that a thread measures. */
   gauges(values: Readonly<Record<string, number>>): void
-  /** What flashblocks promised, and what became of it. */
+  /** Updates the counts of promises and their outcomes. */
   ledger(stats: LedgerStats): void
   readonly feed: FeedMetrics
   readonly contentType: string
   text(): Promise<string>
-  /** What one metric has now, by its name; empty: there is none. */
+  /** Reads the values of one metric; empty when the name is unknown. */
   read(name: string): Promise<readonly MetricValue[]>
 }
 
-/** `part`: the end of the name that prom-client gives to a histogram's bars, sum and count, else empty. */
+/**
+ * `part` is the suffix that prom-client gives to a histogram's buckets, sum and count, else empty.
+ */
 export type MetricValue = {
   readonly part: string
   readonly labels: Readonly<Record<string, string>>
@@ -60,17 +67,20 @@ export type MetricValue = {
 
 const CALL_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const PUBLISH_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1]
-/** Names that other threads may bring; a new one beyond is dropped. */
+/** Maximum number of names from other threads; further names are dropped. */
 const MAX_NAMES = 128
 
-/** @param now monotonic milliseconds */
+/**
+ * Creates the metrics of the node.
+ * @param now monotonic milliseconds
+ */
 export function createMetrics(
   sources: Omit<MetricSources, 'promises' | 'ageMs'>,
   now: () => number,
   { mode, isGuest, others }: MetricsAbout = {},
 ): Metrics {
   const registry = new Registry()
-  const whole = isGuest === true ? () => registry : collectLater(registry)
+  const withProcess = isGuest === true ? () => registry : collectLater(registry)
   const calls = createCallMetrics(registry)
   const { ageMs, ...chain } = createChainMetrics(registry, now)
   const ledger = createLedgerMetrics()
@@ -86,20 +96,20 @@ export function createMetrics(
     ledger: ledger.update,
     contentType: registry.contentType,
     async text() {
-      const own = whole().metrics()
+      const own = withProcess().metrics()
       return mergedText([await own, ...((await others?.texts()) ?? [])])
     },
     async read(name) {
-      const own = await readMetric(whole(), name)
+      const own = await readMetric(withProcess(), name)
       return [...own, ...((await others?.read(name)) ?? [])]
     },
   }
 }
 
-/** Of a cell: what its front and its pool do, each with its number. */
-export function createCellMetrics(sources: FrontSources, cell: number): FrontMetrics {
+/** Creates the metrics of one front thread and its pool, labelled with its number. */
+export function createFrontThreadMetrics(sources: FrontSources, frontThread: number): FrontMetrics {
   const registry = new Registry()
-  registry.setDefaultLabels({ cell: String(cell) })
+  registry.setDefaultLabels({ cell: String(frontThread) })
   const calls = createCallMetrics(registry)
   addFrontGauges(registry, sources)
   return {
@@ -107,16 +117,16 @@ export function createCellMetrics(sources: FrontSources, cell: number): FrontMet
     text: () => registry.metrics(),
     async read(name) {
       const values = await readMetric(registry, name)
-      return values.map((one) => ({ ...one, labels: { ...one.labels, cell: String(cell) } }))
+      return values.map((one) => ({ ...one, labels: { ...one.labels, cell: String(frontThread) } }))
     },
   }
 }
 export type FrontMetrics = CallMetrics & Pick<Metrics, 'text' | 'read'>
 
 export type MetricsAbout = {
-  /** Of the state of a node that follows. */
+  /** Mode of the state, for a node that follows. */
   readonly mode?: StateMode | undefined
-  /** The process is somebody else's, and is not measured. */
+  /** The process belongs to another program and is not measured. */
   readonly isGuest?: boolean | undefined
   /** Fronts in other threads. */
   readonly others?: {
@@ -140,10 +150,9 @@ type CallMetrics = Omit<
   keyof ChainMetrics | 'feed' | 'ledger' | 'contentType' | 'text' | 'read'
 >
 
-/** Of what clients ask. */
 function createCallMetrics(registry: Registry): CallMetrics {
   const registers = [registry]
-  /** `results`: since the metrics were asked for. */
+  /** `results` counts since the metrics were last read. */
   const methods = new Map<string, { readonly seconds: Tally; results: number }>()
   const calls = new Counter({
     name: 'flashnode_rpc_calls_total',
@@ -164,7 +173,7 @@ function createCallMetrics(registry: Registry): CallMetrics {
   })
   const stalled = new Counter({
     name: 'flashnode_front_stalled_seconds_total',
-    help: 'time in which the front stood still, a quarter of a second or longer at a time',
+    help: 'time in which the event loop of the front was blocked, for a quarter of a second or longer',
     registers,
   })
   const seconds = tallied(registry, 'rpc_seconds', 'method', 'time to answer a call')
@@ -184,29 +193,28 @@ function createCallMetrics(registry: Registry): CallMetrics {
     },
     refused: (number) => refused.inc(number),
     stalled: (ms) => stalled.inc(ms / 1_000),
-    job({ lane, queuedMs, runMs }) {
-      queued.of(lane).observe(queuedMs / 1_000)
-      ran.of(lane).observe(runMs / 1_000)
+    job({ queueClass, queuedMs, runMs }) {
+      queued.of(queueClass).observe(queuedMs / 1_000)
+      ran.of(queueClass).observe(runMs / 1_000)
     },
   }
 }
 
 type ChainMetrics = Pick<Metrics, 'published' | 'late' | 'count' | 'gauges'> & {
-  /** Since the newest publish. */
+  /** Milliseconds since the newest publish. */
   readonly ageMs: () => number
 }
 
-/** Of what the threads that move the chain say. */
 function createChainMetrics(registry: Registry, now: () => number): ChainMetrics {
   const registers = [registry]
   const timing = (name: string, help: string) =>
     new Histogram({ name: `flashnode_${name}`, help, buckets: PUBLISH_SECONDS, registers })
   const late = timing(
     'flashblock_late_seconds',
-    'from when a flashblock was due to when it was sent (dev)',
+    'delay of a flashblock after the time when it was due (dev)',
   )
-  const publish = timing('publish_seconds', 'from the arrival of a flashblock to its publish')
-  const execute = timing('execute_seconds', 'execution of one flashblock')
+  const publish = timing('publish_seconds', 'time from the arrival of a flashblock to its publish')
+  const execute = timing('execute_seconds', 'time to execute one flashblock')
   const heads = new Gauge({
     name: 'flashnode_head',
     help: 'height of each head',
@@ -215,13 +223,13 @@ function createChainMetrics(registry: Registry, now: () => number): ChainMetrics
   })
   const counted = new Counter({
     name: 'flashnode_chain_events_total',
-    help: 'what the threads count: verdicts on packets, mismatches, broken preconfirmations, reorgs',
+    help: 'counts of the threads: verdicts on packets, mismatches, broken preconfirmations, reorgs',
     labelNames: ['event'],
     registers,
   })
   const values = new Gauge({
     name: 'flashnode_chain',
-    help: 'what the threads measure: leases, pages, fold lag',
+    help: 'measurements of the threads: leases, pages, persist lag',
     labelNames: ['value'],
     registers,
   })
@@ -231,7 +239,7 @@ function createChainMetrics(registry: Registry, now: () => number): ChainMetrics
     ageMs: () => (publishedAt === undefined ? 0 : now() - publishedAt),
     published(message) {
       publishedAt = now()
-      // Not every publish shows a flashblock.
+      // A publish may come without a flashblock.
       if (message.publishMs > 0) {
         publish.observe(message.publishMs / 1_000)
         execute.observe(message.executeMs / 1_000)
@@ -250,24 +258,24 @@ function createChainMetrics(registry: Registry, now: () => number): ChainMetrics
   }
 }
 
-/** Fields and events are names of ours. */
+/** Creates the metrics of feeds; field and event names are the node's own. */
 function createFeedMetrics(registry: Registry): FeedMetrics {
   const registers = [registry]
   const counted = new Counter({
     name: 'flashnode_followed_feed_total',
-    help: 'what happened to each feed that is followed: frames, bytes, connections, time unread',
+    help: 'events of each feed that the node follows: frames, bytes, connections, time unread',
     labelNames: ['feed', 'event'],
     registers,
   })
   const refused = new Counter({
     name: 'flashnode_followed_feed_refused_total',
-    help: 'frames that were refused, by the field that is wrong',
+    help: 'refused frames, by the invalid field',
     labelNames: ['feed', 'field'],
     registers,
   })
   const values = new Gauge({
     name: 'flashnode_followed_feed',
-    help: 'of each feed that is followed: whether it is connected, seconds of silence, what the writer has not taken',
+    help: 'state of each feed that the node follows: whether it is connected, seconds of silence, frames and bytes that wait for the writer',
     labelNames: ['feed', 'value'],
     registers,
   })
@@ -282,14 +290,16 @@ function createFeedMetrics(registry: Registry): FeedMetrics {
 
 function tallied(registry: Registry, name: string, label: string, what: string): TallyMetric {
   const tallies = createTallies({
-    ...{ name: `flashnode_${name}`, label, buckets: CALL_SECONDS },
+    name: `flashnode_${name}`,
+    label,
+    buckets: CALL_SECONDS,
     help: `${what}, by ${label}`,
   })
   registry.registerMetric(tallies as unknown as Histogram)
   return tallies
 }
 
-/** Bounds the names that come from elsewhere. */
+/** Limits the number of names from other threads. */
 function createNames(): (name: string) => boolean {
   const known = new Set<string>()
   return (name) => {

@@ -1,6 +1,6 @@
 /**
- * The files of the status page as a browser gets them: modules of ours with their types stripped, libraries as they are shipped. Read when the
- * first one is asked for, and kept.
+ * The status page's files for a browser: our modules without types, and libraries as shipped. They
+ * are read on first request and cached.
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import type { PageFile, StatusPage } from '../../rpc/http/status-page.ts'
 import type { PageText } from './strip-types.ts'
 
 const FOLDER = new URL('../../rpc/page/', import.meta.url)
-/** By the name under which a module imports it. */
+/** Libraries by the name under which modules import them. */
 const LIBRARIES = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -39,7 +39,10 @@ type Opened = {
   readonly files: ReadonlyMap<string, PageFile>
 }
 
-/** @throws from each call what stands in the way of reading them, until they can be read */
+/**
+ * Creates the reader of the page's files. Each call throws the read error until the files can be
+ * read.
+ */
 export function createPageFiles(): PageFiles {
   let opened: Promise<Opened> | undefined
   const open = () => {
@@ -55,7 +58,7 @@ export function createPageFiles(): PageFiles {
   }
 }
 
-/** Names begin with what all of them are, so that a browser may keep them for good. */
+/** File names start with a hash of all files, so that a browser may cache them forever. */
 async function openFiles(): Promise<Opened> {
   const bodies = new Map<string, string>([...(await stripped(ownFiles())), ...libraryFiles()])
   const hash = createHash('sha256')
@@ -81,16 +84,19 @@ function ownFiles(): PageText[] {
     .map((name) => [name, readFileSync(new URL(name, FOLDER), 'utf8')])
 }
 
-/** Modules without their types: by a thread of its own, the front would stand still for a quarter of a second (2026-11). */
+/**
+ * Strips the types of modules in a separate thread, because this takes a quarter of a second
+ * (2026-11).
+ */
 async function stripped(texts: readonly PageText[]): Promise<readonly PageText[]> {
   const worker = new Worker(new URL('./strip-types.ts', import.meta.url), {
     name: 'page',
     workerData: texts,
-    // Node says that stripping is experimental.
+    // Node warns that type stripping is experimental.
     execArgv: ['--disable-warning=ExperimentalWarning'],
   })
-  const [answer] = (await once(worker, 'message')) as [readonly PageText[]]
-  return answer
+  const [response] = (await once(worker, 'message')) as [readonly PageText[]]
+  return response
 }
 
 function* libraryFiles(): Iterable<[string, string]> {
@@ -101,7 +107,7 @@ function* libraryFiles(): Iterable<[string, string]> {
 
 const libraryPath = (name: string): string => `lib/${name.replace('/', '-')}.js`
 
-/** Without the line that names a map of the source, which a browser with open tools would ask for. */
+/** Removes the source map line, because a browser with open tools would request the map. */
 const readPackage = (specifier: string): string =>
   readFileSync(fileURLToPath(import.meta.resolve(specifier)), 'utf8').replace(
     /\n\/\/# sourceMappingURL=.*\s*$/,

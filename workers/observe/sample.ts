@@ -1,12 +1,16 @@
-/** Says one of a kind of trouble in a while, and how many there were. */
+/** Limits repeated reports: one of each kind per interval, with the number of those left out. */
 
-/** @param tell the message of the first, and later of the newest with how many were not said */
+/**
+ * Creates the sampler.
+ * @param report takes the first message of a kind, and later the newest with the number of those
+ * left out
+ */
 export function createSampler(
   everyMs: number,
   now: () => number,
-  tell: (message: string) => void,
+  report: (message: string) => void,
 ): (kind: string, message: string) => void {
-  /** Kinds are ours, and few. */
+  /** Kinds are few, and all of them ours. */
   const kinds = new Map<string, { saidAt: number; unsaid: number }>()
   return (kind, message) => {
     const known = kinds.get(kind)
@@ -16,6 +20,6 @@ export function createSampler(
     }
     const unsaid = known?.unsaid ?? 0
     kinds.set(kind, { saidAt: now(), unsaid: 0 })
-    tell(unsaid === 0 ? message : `${message} (and ${unsaid} before it)`)
+    report(unsaid === 0 ? message : `${message} (and ${unsaid} before it)`)
   }
 }

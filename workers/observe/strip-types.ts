@@ -1,8 +1,7 @@
-/** A thread that lives for one answer: the modules of the status page without their types. */
+/** A thread that strips the types of the status page's modules, answers once, and ends. */
 import { stripTypeScriptTypes } from 'node:module'
 import { parentPort, workerData } from 'node:worker_threads'
 
-/** Name and content. */
 export type PageText = readonly [name: string, text: string]
 
 const texts = workerData as readonly PageText[]

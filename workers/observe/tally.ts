@@ -1,15 +1,18 @@
-/** Histograms by one label that are observed for every call: prom-client hashes the label each time, which costs 1 µs; here it is found. */
+/**
+ * Histograms with one label, for every call. prom-client hashes the label on each observation,
+ * which takes 1 µs; here callers cache the tally.
+ */
 
 export type Tally = { observe(seconds: number): void }
 
-/** What prom-client's registry asks of a metric. */
+/** The interface that prom-client's registry needs from a metric. */
 export type TallyMetric = {
   readonly name: string
   readonly help: string
   readonly type: 'histogram'
   readonly aggregator: 'sum'
   get(): Promise<object>
-  /** The one for this value of the label; values are few, and ours. */
+  /** Returns the tally for a label value; values are few, and all of them ours. */
   of(value: string): Tally
 }
 
@@ -56,7 +59,7 @@ export function createTallies(options: {
 
 class Counts implements Tally {
   readonly #buckets: readonly number[]
-  /** By bucket, the last one beyond all bounds. */
+  /** Counts by bucket; the last one is beyond all bounds. */
   readonly counts: Float64Array
   sum = 0
 

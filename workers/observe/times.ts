@@ -1,29 +1,32 @@
-/** When the newest flashblocks came, and how long they took: a ring of numbers, so that noting it costs nothing. */
+/**
+ * Arrival and processing times of the newest flashblocks, in a ring buffer, so that recording is
+ * cheap.
+ */
 
-type Place = { readonly number: number; readonly index: number }
+type FlashblockPosition = { readonly number: number; readonly index: number }
 export type FlashblockTimes = {
-  /** Milliseconds since 1970: when its frame arrived. */
+  /** Arrival of its frame, in milliseconds since 1970. */
   readonly at: number
-  /** Milliseconds until it could be read, and of its execution alone. */
+  /** Milliseconds until it was published, and of its execution alone. */
   readonly publishMs: number
   readonly executeMs: number
 }
 
 export interface Times {
   add(
-    shown: Pick<FlashblockTimes, 'publishMs' | 'executeMs'> & {
+    published: Pick<FlashblockTimes, 'publishMs' | 'executeMs'> & {
       readonly pending: number
       readonly index: number
     },
     at: number,
   ): void
-  /** Of the newest one of that place; undefined: it came without a feed, or long ago. */
-  of(place: Place): FlashblockTimes | undefined
+  /** Finds the newest times of a position; undefined when it came without a feed or long ago. */
+  of(position: FlashblockPosition): FlashblockTimes | undefined
 }
 
-/** A minute and a half of five a second. */
+/** A minute and a half at five flashblocks a second. */
 const ROWS = 512
-/** Number, index, at, publish, execute. */
+/** Fields of a row: number, index, at, publishMs, executeMs. */
 const WIDTH = 5
 
 export function createTimes(rows = ROWS): Times {

@@ -1,14 +1,17 @@
 #!/usr/bin/env node
-/** The command `flashnode` of the package: the node's own process takes this one's place, or is its child where Node cannot do that. */
+/**
+ * The package's command `flashnode`: replaces its own process by the node's, or starts the node as
+ * a child.
+ */
 import { spawn } from 'node:child_process'
 import { lastWords } from '../observe/reporter.ts'
 import { type Launch, launch, NodeMissingError } from './launch.ts'
 
-/** What a person or a supervisor sends. */
+/** Signals that a person or a supervisor sends. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 const found = find()
-if (found !== undefined) begin(found)
+if (found !== undefined) start(found)
 
 function find(): Launch | undefined {
   try {
@@ -21,14 +24,17 @@ function find(): Launch | undefined {
   }
 }
 
-function begin({ file, args, env }: Launch): void {
-  // From 22.15 on: signals, standard streams and status need no hand then, and the memory of a second process is saved.
+function start({ file, args, env }: Launch): void {
+  /*
+   * Node 22.15 and later can replace the process. Signals, streams and status then need no
+   * forwarding, and one process less uses memory.
+   */
   if (process.execve !== undefined && process.platform !== 'win32')
     process.execve(file, [file, ...args], env)
   else beside({ file, args, env })
 }
 
-/** In a process group of its own: what a terminal sends to this one reaches it once, and not twice. */
+/** The child has a process group of its own, so a terminal's signals reach it only once. */
 function beside({ file, args, env }: Launch): void {
   const child = spawn(file, args, { stdio: 'inherit', env, detached: true })
   const pass = (signal: NodeJS.Signals) => void child.kill(signal)

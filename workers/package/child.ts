@@ -1,17 +1,20 @@
-/** A node beside a process whose Node is too old for it: a child on the package's own Node, asked over loopback. */
+/**
+ * Runs a node as a child on the package's own Node, for a process whose Node is too old; requests
+ * go over loopback.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { launch } from './launch.ts'
-import type { EndpointName, Started, StartOptions, Tell } from './transport.ts'
+import type { EndpointName, OnMessage, Started, StartOptions } from './transport.ts'
 
-/** Characters of its output that are kept until it is ready. */
-const MOST_OUTPUT = 20_000
-/** It may drain its requests in ten seconds. */
+/** Maximum characters of output that are retained until the node is ready. */
+const MAX_OUTPUT = 20_000
+/** The child may drain its requests for ten seconds. */
 const END_MS = 15_000
 
-/** @throws {Error} whose message says what is wrong */
-export async function startChild({ argv, tell, hasPort }: StartOptions): Promise<Started> {
+/** @throws {Error} saying what is wrong */
+export async function startChild({ argv, onMessage, hasPort }: StartOptions): Promise<Started> {
   const { file, args, env } = launch(['dev', ...argv], environment())
   const withParent = ['--import', new URL('./with-parent.ts', import.meta.url).href]
   const child = spawn(file, [...withParent, ...args], {
@@ -23,12 +26,12 @@ export async function startChild({ argv, tell, hasPort }: StartOptions): Promise
   child.stderr?.pipe(process.stderr, { end: false })
   child.stdout?.resume()
   const sockets = {
-    standard: openSocket('standard', url, tell),
-    flashblocks: openSocket('flashblocks', url, tell),
+    standard: openSocket('standard', url, onMessage),
+    flashblocks: openSocket('flashblocks', url, onMessage),
   }
   return {
     url: hasPort ? url : '',
-    ask: async (endpoint, body) => (await sockets[endpoint]).ask(body),
+    request: async (endpoint, body) => (await sockets[endpoint]).request(body),
     async close() {
       for (const socket of Object.values(sockets)) (await socket).close()
       const timer = setTimeout(() => child.kill('SIGKILL'), END_MS)
@@ -40,16 +43,16 @@ export async function startChild({ argv, tell, hasPort }: StartOptions): Promise
   }
 }
 
-/** What a test has set for a node of its own is not for this one. */
+/** FLASHNODE_ variables of a test must not configure this node. */
 const environment = () =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('FLASHNODE_')))
 
-/** Its address. @throws {Error} with its last words where it ends */
+/** Resolves to the node's URL. @throws {Error} with the node's last output if it ends */
 function ready(child: ChildProcess): Promise<string> {
   const { promise, resolve, reject } = createPromise<string>()
   let output = ''
   const read = (text: string) => {
-    output = (output + text).slice(-MOST_OUTPUT)
+    output = (output + text).slice(-MAX_OUTPUT)
     const line = /^flashnode ready (\S+) /m.exec(output)
     if (line !== null) resolve(line[1]!)
   }
@@ -66,15 +69,15 @@ function ready(child: ChildProcess): Promise<string> {
   })
 }
 
-/** One connection for all of an endpoint: what subscriptions tell comes on it. */
-async function openSocket(endpoint: EndpointName, url: string, tell: Tell) {
+/** Opens one connection for an endpoint, which also carries notifications of subscriptions. */
+async function openSocket(endpoint: EndpointName, url: string, onMessage: OnMessage) {
   const path = endpoint === 'standard' ? '/' : '/flashblocks'
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`)
   const waiting = new Map<number, Settling<string>>()
   socket.on('message', (data) => {
     const text = data.toString()
     const { id } = JSON.parse(text) as { readonly id?: number }
-    if (id === undefined) tell(endpoint, text)
+    if (id === undefined) onMessage(endpoint, text)
     else waiting.get(id)?.resolve(text)
   })
   socket.on('close', () => {
@@ -82,13 +85,13 @@ async function openSocket(endpoint: EndpointName, url: string, tell: Tell) {
   })
   await once(socket, 'open')
   return {
-    async ask(body: string): Promise<string> {
+    async request(body: string): Promise<string> {
       if (socket.readyState !== socket.OPEN) throw new Error('the node is closed')
       const { id } = JSON.parse(body) as { readonly id: number }
-      const asked = createPromise<string>()
-      waiting.set(id, asked)
+      const request = createPromise<string>()
+      waiting.set(id, request)
       socket.send(body)
-      return asked.promise.finally(() => waiting.delete(id))
+      return request.promise.finally(() => waiting.delete(id))
     },
     close: () => socket.close(),
   }
@@ -99,7 +102,7 @@ type Settling<T> = {
   readonly resolve: (value: T) => void
   readonly reject: (error: Error) => void
 }
-/** `Promise.withResolvers`, which Node has from 22 on. */
+/** `Promise.withResolvers`, which Node has only since version 22. */
 function createPromise<T>(): Settling<T> {
   let settle: Omit<Settling<T>, 'promise'> | undefined
   const promise = new Promise<T>((resolve, reject) => {

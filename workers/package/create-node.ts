@@ -1,4 +1,4 @@
-/** What the package gives to programs: a node for a test, in the process where its Node can run one, else beside it. */
+/** The package's API for programs: a node for a test, in the same process or as a child. */
 import { DEV_ACCOUNTS } from '../../engine/chainspec/dev-accounts.ts'
 import { isEnough } from '../process/node-version.ts'
 import { openFeed } from './feed.ts'
@@ -10,20 +10,21 @@ import type { Hex, ListeningNode, LocalNode, NodeOptions } from './types.ts'
 export type {
   Account,
   Feed,
+  FlashblockPosition,
   Head,
   Hex,
   ListeningNode,
   LocalNode,
   NodeOptions,
-  Place,
   Provider,
   ProviderMessage,
 } from './types.ts'
 
 /**
- * Starts a development chain of its own, as `flashnode dev` does, and resolves when it is ready. Several may run in one process, each on
- * a data directory of its own: a temporary one, unless `datadir` is given. Variables of the environment are not read.
- * @throws {Error} whose message says what is wrong, as the command line does
+ * Starts a development chain like `flashnode dev`, and resolves when it is ready.
+ * Several nodes may run in one process, each with its own data directory: a temporary one unless
+ * `datadir` is given. The environment is ignored.
+ * @throws {Error} with the command line's message
  */
 export function createNode(options: NodeOptions & { readonly port: 'none' }): Promise<LocalNode>
 export function createNode(
@@ -31,13 +32,13 @@ export function createNode(
 ): Promise<ListeningNode>
 export async function createNode(options: NodeOptions = {}): Promise<LocalNode> {
   const endpoints = {
-    standard: openEndpoint('standard', (name, body) => started.ask(name, body)),
-    flashblocks: openEndpoint('flashblocks', (name, body) => started.ask(name, body)),
+    standard: openEndpoint('standard', (name, body) => started.request(name, body)),
+    flashblocks: openEndpoint('flashblocks', (name, body) => started.request(name, body)),
   }
   const started = await start({
     argv: argvOf(options),
     hasPort: options.port !== 'none',
-    tell: (name, text) => endpoints[name].hear(text),
+    onMessage: (name, text) => endpoints[name].onMessage(text),
   })
   try {
     const { provider } = endpoints.flashblocks
@@ -46,7 +47,10 @@ export async function createNode(options: NodeOptions = {}): Promise<LocalNode> 
     const chainId = Number(await provider.request<Hex>({ method: 'eth_chainId' }))
     const accounts = DEV_ACCOUNTS as LocalNode['accounts']
     return Object.assign(provider, {
-      ...{ sealed: endpoints.standard.provider, chainId, accounts, feed },
+      sealed: endpoints.standard.provider,
+      chainId,
+      accounts,
+      feed,
       ...addresses(started.url),
       close: started.close,
       [Symbol.asyncDispose]: started.close,

@@ -1,18 +1,18 @@
-/** The controls of a development chain as functions. */
-import type { Feed, Head, Hex, Place, Provider } from './types.ts'
+/** Controls of a development chain as functions. */
+import type { Feed, FlashblockPosition, Head, Hex, Provider } from './types.ts'
 
-type WirePlace = { readonly number: Hex; readonly index: number }
+type WirePosition = { readonly number: Hex; readonly index: number }
 type WireHead = { readonly number: Hex; readonly hash: Hex }
 
 export function openFeed({ request }: Provider): Feed {
-  const ask = <Result>(method: string, ...params: readonly unknown[]) =>
+  const sendRequest = <Result>(method: string, ...params: readonly unknown[]) =>
     request<Result>({ method, params })
   const head = async (method: string): Promise<Head> => {
-    const { number, hash } = await ask<WireHead>(method)
+    const { number, hash } = await sendRequest<WireHead>(method)
     return { number: Number(number), hash }
   }
-  const step = async (): Promise<Place> => {
-    const { number, index } = await ask<WirePlace>('dev_step')
+  const step = async (): Promise<FlashblockPosition> => {
+    const { number, index } = await sendRequest<WirePosition>('dev_step')
     return { number: Number(number), index: Number(index) }
   }
   return {
@@ -20,27 +20,30 @@ export function openFeed({ request }: Provider): Feed {
     pause: () => head('dev_pause'),
     seal: () => head('dev_seal'),
     async resume() {
-      await ask('dev_resume')
+      await sendRequest('dev_resume')
     },
     async push(transactions = []) {
       const hashes: Hex[] = []
       for (const one of transactions)
         hashes.push(
           await (typeof one === 'string'
-            ? ask<Hex>('eth_sendRawTransaction', one)
-            : ask<Hex>('eth_sendTransaction', one)),
+            ? sendRequest<Hex>('eth_sendRawTransaction', one)
+            : sendRequest<Hex>('eth_sendTransaction', one)),
         )
       const first = await step()
-      // A block begins with what the sequencer itself puts into it.
+      /*
+       * Index 0 has only the sequencer's own transactions, so the pushed ones come one flashblock
+       * later.
+       */
       return { ...(first.index === 0 ? await step() : first), hashes }
     },
-    reorg: (options = {}) => ask('dev_reorg', options),
-    equivocate: (options = {}) => ask('dev_equivocate', options),
+    reorg: (options = {}) => sendRequest('dev_reorg', options),
+    equivocate: (options = {}) => sendRequest('dev_equivocate', options),
     async gap() {
-      await ask('dev_gap')
+      await sendRequest('dev_gap')
     },
     async silence(ms) {
-      await ask('dev_silence', { ms })
+      await sendRequest('dev_silence', { ms })
     },
   }
 }

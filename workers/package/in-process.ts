@@ -1,5 +1,5 @@
-/** A node in the process that asks for it: it leaves nothing behind there when it is closed. */
-import type { Client } from '../../rpc/seam/client.ts'
+/** Runs a node inside the calling process, which it leaves clean after closing. */
+import type { Client } from '../../rpc/core/client.ts'
 import { dev } from '../commands/dev/command.ts'
 import type { DevConfig } from '../commands/dev/flags.ts'
 import { devRole } from '../commands/dev/role.ts'
@@ -8,10 +8,10 @@ import { startNode } from '../node/start.ts'
 import { createLog } from '../observe/log.ts'
 import { createReporter } from '../observe/reporter.ts'
 import { createLifecycle } from '../process/lifecycle.ts'
-import type { EndpointName, Started, StartOptions, Tell } from './transport.ts'
+import type { EndpointName, OnMessage, Started, StartOptions } from './transport.ts'
 
-/** @throws {Error} whose message says what is wrong */
-export async function startInProcess({ argv, hasPort, tell }: StartOptions): Promise<Started> {
+/** @throws {Error} saying what is wrong */
+export async function startInProcess({ argv, hasPort, onMessage }: StartOptions): Promise<Started> {
   const config = configOf(argv)
   const logOptions = { level: config.logLevel, isPretty: config.logFormat === 'pretty' }
   const log = createLog(logOptions)
@@ -21,7 +21,7 @@ export async function startInProcess({ argv, hasPort, tell }: StartOptions): Pro
   })
   let ended: Error | undefined
   const failed = Promise.withResolvers<never>()
-  // Nobody may wait for it any more.
+  // This prevents an unhandled rejection if no caller waits.
   failed.promise.catch(() => {})
   const fail = (message: string) => {
     ended ??= new Error(`the node has failed: ${message}`)
@@ -32,13 +32,13 @@ export async function startInProcess({ argv, hasPort, tell }: StartOptions): Pro
   try {
     const starting = startNode({ config, log, reporter, logOptions, lifecycle, fail }, role)
     const served = await Promise.race([starting, failed.promise])
-    const clients = openClients(tell)
+    const clients = openClients(onMessage)
     return {
       url: served!.url,
-      async ask(endpoint, body) {
+      async request(endpoint, body) {
         if (ended !== undefined) throw ended
-        const answer = served!.answer(body, clients.of(endpoint))
-        const { text } = await Promise.race([answer, failed.promise])
+        const response = served!.respond(body, clients.of(endpoint))
+        const { text } = await Promise.race([response, failed.promise])
         return text ?? ''
       },
       async close() {
@@ -54,21 +54,24 @@ export async function startInProcess({ argv, hasPort, tell }: StartOptions): Pro
   }
 }
 
-/** The environment says nothing: a test has the node that it asks for. @throws {ConfigError} */
+/**
+ * The environment is ignored, so that a test determines its node completely.
+ * @throws {ConfigError}
+ */
 function configOf(argv: readonly string[]): DevConfig {
   const invocation = readInvocation([dev.name, ...argv], {}, { commands: [dev], notYet: [] })
   if (invocation.action !== 'run') throw new Error(invocation.text)
   return invocation.config as unknown as DevConfig
 }
 
-/** Its own process is a client like those of the sockets, of each endpoint one. */
-function openClients(tell: Tell) {
+/** Makes one client for each endpoint, equal to those of sockets. */
+function openClients(onMessage: OnMessage) {
   const gone = new AbortController()
   const clientOf = (endpoint: EndpointName): Client => ({
     address: '127.0.0.1',
     endpoint,
     notify(messages) {
-      for (const message of messages) tell(endpoint, Buffer.concat(message).toString())
+      for (const message of messages) onMessage(endpoint, Buffer.concat(message).toString())
       return !gone.signal.aborted
     },
     get isGone() {

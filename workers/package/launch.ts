@@ -1,16 +1,18 @@
 /**
- * How a process of the node is started: which Node runs it, with which flags and variables. Loaded by whatever Node the machine has, back to
- * 20: it imports little.
+ * Chooses the Node, flags and variables for a process of the node. It imports little, because Node
+ * 20 and later load it.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isEnough, LEAST_NODE } from '../process/node-version.ts'
+import { isEnough, MIN_NODE } from '../process/node-version.ts'
 
-/** A third of what a thread of the pool has as its young generation. */
+/** A third of the young generation of a pool thread. */
 export const NODE_FLAGS = ['--max-semi-space-size=16'] as const
-/** Of glibc's allocator, which reads them when a process begins: memory that is free goes back. */
+/**
+ * Settings of glibc's allocator, read at the start of a process, which make it return free memory.
+ */
 export const VARIABLES = {
   MALLOC_ARENA_MAX: '4',
   MALLOC_MMAP_THRESHOLD_: '32768',
@@ -23,14 +25,14 @@ export type Launch = {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** The machine's Node is too old, and the one that npm installs with the package is not there. */
+/** The machine's Node is too old, and the Node that npm installs with the package is missing. */
 export class NodeMissingError extends Error {
   override name = 'NodeMissingError'
 }
 
 /**
  * @param argv command and flags
- * @param environment of the caller, which has precedence
+ * @param environment variables of the caller, which have precedence
  * @throws {NodeMissingError}
  */
 export function launch(
@@ -48,14 +50,14 @@ export function launch(
   }
 }
 
-/** The Node that runs this, or the package's own. @throws {NodeMissingError} */
+/** Returns the current Node, or the package's own. @throws {NodeMissingError} */
 function nodeFile(): string {
   const { node } = process.versions
   if (isEnough(node)) return process.execPath
   const own = ownNode()
   if (own !== undefined && existsSync(own)) return own
   throw new NodeMissingError(
-    `Node ${LEAST_NODE} or later is needed, this is ${node}, and the one that comes with flashnode is not there: npm was told to run no install scripts, or could not fetch it. Run "npm rebuild node --ignore-scripts=false" in this folder, or start flashnode with a newer Node`,
+    `Node ${MIN_NODE} or later is needed, this is ${node}, and the Node that comes with flashnode is missing, because npm ran no install scripts or could not download it. Run "npm rebuild node --ignore-scripts=false" in this folder, or start flashnode with a newer Node`,
   )
 }
 
@@ -68,7 +70,10 @@ function ownNode(): string | undefined {
   }
 }
 
-/** Beside the package, where tools keep such things (`node_modules/.cache`); a folder that cannot be written is passed over by Node. */
+/**
+ * Folder for compiled code beside the package, as tools use it (`node_modules/.cache`). Node
+ * ignores a folder that is not writable.
+ */
 function compiledFolder(): string {
   const own = dirname(createRequire(import.meta.url).resolve('#package'))
   const around = dirname(own)

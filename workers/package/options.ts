@@ -1,10 +1,13 @@
-/** Options as the flags that they are: what is wrong with one is said by the flag. */
+/** Turns options into flags; the flags report invalid values. */
 import type { NodeOptions } from './types.ts'
 
-/** What a node in a test has, and `dev` has not: one address sends all of a test's requests, and nobody reads along. */
+/**
+ * Defaults for tests, which differ from those of `dev`: one address sends all requests, and nobody
+ * reads the log.
+ */
 const DEFAULTS = { port: 0, adminPort: 0, rateLimit: 'off', logLevel: 'warn' } as const
 
-/** @throws {Error} that names the option and what it takes */
+/** @throws {Error} naming the option and its valid values */
 export function argvOf(given: NodeOptions): string[] {
   checkOptions(given)
   const { port, feed: _, ...options } = given
@@ -21,20 +24,19 @@ function flagOf(name: string, value: unknown): string[] {
   const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
   if (value === true) return [flag]
   if (value === false) return []
-  // An empty list is what is there without the flag.
+  // An empty list equals an omitted flag.
   if (Array.isArray(value)) return value.length === 0 ? [] : [`${flag}=${value.join(',')}`]
   return [`${flag}=${String(value)}`]
 }
 
-/** The values that no flag can say are wrong. */
 function checkOptions(options: unknown): void {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
-    throw new Error(`createNode: expected an object of options, got ${shown(options)}`)
+    throw new Error(`createNode: expected an object of options, got ${format(options)}`)
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue
     const expected = expectedOf(name)
     if (!expected.takes(value))
-      throw new Error(`option ${name}: expected ${expected.what}, got ${shown(value)}`)
+      throw new Error(`option ${name}: expected ${expected.what}, got ${format(value)}`)
   }
 }
 
@@ -53,7 +55,10 @@ const EXPECTED: Readonly<Record<string, Expected>> = {
 type NamesOf<T> = {
   readonly [Name in keyof NodeOptions]-?: NonNullable<NodeOptions[Name]> extends T ? Name : never
 }[keyof NodeOptions]
-/** The flags are not loaded here, so their forms stand here once more, and the types see to it that none is missing. */
+/**
+ * The forms of flags are repeated here, because the flags are not loaded. The types ensure that
+ * none is missing.
+ */
 const SWITCHES: Readonly<Record<NamesOf<boolean>, true>> = {
   allowInsecureUnlock: true,
   ephemeral: true,
@@ -107,7 +112,7 @@ const LIST: Expected = {
   what: 'a text, or a list of texts',
 }
 const VALUE: Expected = { takes: isText, what: 'a text or a number' }
-const shown = (value: unknown): string => {
+const format = (value: unknown): string => {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'
   return typeof value === 'string' ? JSON.stringify(value.slice(0, 64)) : String(value)

@@ -1,20 +1,22 @@
-/** What a started node is to `createNode`, in the process or beside it. */
+/** Interface between `createNode` and a started node, in the same process or a child. */
 export type EndpointName = 'standard' | 'flashblocks'
 
 export type Started = {
-  /** Of its port; empty: it has none. */
+  /** URL of the node's port; empty if it has none. */
   readonly url: string
-  /** JSON-RPC as text, answered as text. @throws {Error} the node has ended */
-  ask(endpoint: EndpointName, body: string): Promise<string>
+  /**
+   * Sends JSON-RPC as text and returns the response as text.
+   * @throws {Error} if the node has ended
+   */
+  request(endpoint: EndpointName, body: string): Promise<string>
   close(): Promise<void>
 }
 
-/** Notifications of an endpoint, as text. */
-export type Tell = (endpoint: EndpointName, text: string) => void
+/** Receives notifications of an endpoint as text. */
+export type OnMessage = (endpoint: EndpointName, text: string) => void
 
 export type StartOptions = {
-  /** Flags of `dev`. */
   readonly argv: readonly string[]
   readonly hasPort: boolean
-  readonly tell: Tell
+  readonly onMessage: OnMessage
 }

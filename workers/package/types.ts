@@ -1,4 +1,4 @@
-/** What `createNode` takes and gives. */
+/** Types of `createNode` and its result. */
 
 import type { FLAGS } from '../commands/dev/flags.ts'
 import type { Given } from '../config/command.ts'
@@ -8,22 +8,29 @@ export type Hex = `0x${string}`
 type Flags = Given<typeof FLAGS>
 type DevFlags = { readonly [Name in keyof Flags]?: Flags[Name] | undefined }
 
-/** A flag of `flashnode dev` by its name in camel case: `blockTimeMs` is `--block-time-ms`, and is checked as that is. */
+/**
+ * Flags of `flashnode dev` in camel case: `blockTimeMs` is `--block-time-ms`, and is checked like
+ * the flag.
+ */
 export type NodeOptions = Omit<DevFlags, 'port'> & {
-  /** Of 127.0.0.1 unless `host` says otherwise; 0, the default: a free one. 'none': the node is asked by `request` alone. */
+  /**
+   * Port on 127.0.0.1, or on `host`. The default 0 takes a free one; 'none' allows only `request`.
+   */
   readonly port?: number | 'none' | undefined
-  /** 'clock', the default: blocks come by themselves. 'scripted': the chain stands still, and makes what `feed` is told. */
+  /** 'clock', the default, makes blocks by itself; 'scripted' makes only what `feed` requests. */
   readonly feed?: 'clock' | 'scripted' | undefined
 }
 
-/** As EIP-1193 has it: viem takes it as `custom(node)`, ethers as `new BrowserProvider(node)`. */
+/**
+ * A provider of EIP-1193: viem takes it as `custom(node)`, ethers as `new BrowserProvider(node)`.
+ */
 export interface Provider {
-  /** @throws {ProviderError} what the node answers instead of a result */
+  /** @throws {ProviderError} for an error response of the node */
   request<Result = unknown>(call: {
     readonly method: string
     readonly params?: readonly unknown[] | object | undefined
   }): Promise<Result>
-  /** 'message': what a subscription by `eth_subscribe` tells. No other event comes. */
+  /** The only event is 'message', a notification of an `eth_subscribe` subscription. */
   on(event: string, listener: (message: ProviderMessage) => void): this
   removeListener(event: string, listener: (message: ProviderMessage) => void): this
 }
@@ -33,55 +40,65 @@ export type ProviderMessage = {
   readonly data: { readonly subscription: string; readonly result: unknown }
 }
 
-/** Where a flashblock stands: number of its block, and its index in that. */
-export type Place = { readonly number: number; readonly index: number }
+/** Position of a flashblock: its block's number, and its index in the block. */
+export type FlashblockPosition = { readonly number: number; readonly index: number }
 export type Head = { readonly number: number; readonly hash: Hex }
 
-/** The sequencer, by the controls of a development chain. Each resolves when what it asks for is done and can be read. */
+/** Controls of the sequencer. Each resolves when its effect can be read. */
 export interface Feed {
-  /** Seals the block in progress; from here on nothing is made but at a word. */
+  /** Seals the block in progress; afterwards the chain moves only on request. */
   pause(): Promise<Head>
   resume(): Promise<void>
-  /** Of a paused chain: the next flashblock, of what waits in the txpool; index 0 has no transactions of users. */
-  step(): Promise<Place>
   /**
-   * Of a paused chain: accepts the transactions (signed bytes, or requests of an unlocked account as `eth_sendTransaction` takes them), and
-   * makes a flashblock of what waits. Gives its place, and their hashes.
+   * Makes the next flashblock of a paused chain from waiting transactions; index 0 has none of
+   * users.
+   */
+  step(): Promise<FlashblockPosition>
+  /**
+   * Accepts transactions on a paused chain, and makes a flashblock of the waiting ones.
+   * @param transactions signed bytes, or `eth_sendTransaction` requests of an unlocked account
+   * @returns the flashblock's position, and the transactions' hashes
    */
   push(
     transactions?: readonly (Hex | object)[],
-  ): Promise<Place & { readonly hashes: readonly Hex[] }>
+  ): Promise<FlashblockPosition & { readonly hashes: readonly Hex[] }>
   /** Seals the block in progress, or makes one. */
   seal(): Promise<Head>
-  /** Takes back the newest `depth` blocks (1 by default) and the one in progress; `keep`: their transactions wait again. */
+  /**
+   * Reverts the newest `depth` blocks (default 1) and the one in progress; with `keep` their
+   * transactions wait again.
+   */
   reorg(options?: { readonly depth?: number; readonly keep?: boolean }): Promise<unknown>
-  /** Sends the newest flashblock with transactions a second time, without them. */
+  /** Sends the newest flashblock with transactions again, without them. */
   equivocate(options?: { readonly keep?: boolean }): Promise<unknown>
-  /** The next flashblock is in no feed. */
+  /** Omits the next flashblock from the feed. */
   gap(): Promise<void>
-  /** The feed says nothing for so many milliseconds. */
+  /** Stops the feed for this many milliseconds. */
   silence(ms: number): Promise<void>
 }
 
 export type Account = { readonly address: Hex; readonly privateKey: Hex }
 
-/** A development chain of its own. As a provider it is the flashblocks endpoint: `pending` is the state after the last flashblock. */
+/**
+ * A development chain. As a provider it is the flashblocks endpoint: `pending` is the state after
+ * the last flashblock.
+ */
 export interface LocalNode extends Provider, AsyncDisposable {
-  /** The standard endpoint: sealed blocks alone. */
+  /** The standard endpoint, which has only sealed blocks. */
   readonly sealed: Provider
   readonly chainId: number
-  /** Its ten unlocked accounts, whose keys everybody knows. */
+  /** The ten unlocked accounts, whose keys are public. */
   readonly accounts: readonly Account[]
   readonly feed: Feed
-  /** Answers what is in flight, ends its threads and removes its data, unless `datadir` was given. */
+  /** Answers open requests, ends the threads and removes the data, unless `datadir` was given. */
   close(): Promise<void>
 }
 
 export interface ListeningNode extends LocalNode {
-  /** `http://127.0.0.1:PORT`, the standard endpoint; WebSockets are accepted too. */
+  /** The standard endpoint `http://127.0.0.1:PORT`, which accepts WebSockets too. */
   readonly url: string
-  /** The same with `/flashblocks`. */
+  /** The flashblocks endpoint: `url` with `/flashblocks`. */
   readonly flashblocksUrl: string
-  /** Of the raw flashblocks, `ws://127.0.0.1:PORT/feed`. */
+  /** The feed of raw flashblocks, `ws://127.0.0.1:PORT/feed`. */
   readonly feedUrl: string
 }

@@ -1,4 +1,6 @@
-/** Loaded before a node that is a child: it does not outlive who started it, however that ends. */
+/**
+ * Preloaded by a node that is a child, so that the node ends with its parent, however that ends.
+ */
 process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
-// Listening alone would keep it running.
+// The listener alone would prevent the process's end.
 process.channel?.unref()

@@ -1,64 +1,93 @@
-/** What a call will cost: learned for each contract function, of all addresses and of each alone. */
-import type { PoolCall } from '../../rpc/seam/executor.ts'
-import { DEAR_US, isByTarget, LANES, type Lane, laneFor } from '../../rpc/seam/lane.ts'
-import { LEASH_MS } from './lanes.ts'
+/**
+ * Predicts what a call will cost, from the costs of each contract function, over all addresses and
+ * for each address.
+ */
+import type { PoolCall } from '../../rpc/core/executor.ts'
+import {
+  DEAR_US,
+  isByTarget,
+  QUEUE_CLASSES,
+  type QueueClass,
+  queueClassFor,
+} from '../../rpc/core/queue-class.ts'
+import { LEASH_MS } from './call-queues.ts'
 
 export type Prediction = {
   readonly client: string
-  /** Names what it is taken for. */
+  /**
+   * Key under which the cost is learned: the method's name, and the call's target where it has one.
+   */
   readonly key: string
-  /** What others find out about its cost says something about this call too, and the other way round. */
+  /** Measurements of other addresses apply to this call, and its measurement applies to them. */
   readonly isShared: boolean
-  readonly lane: Lane
+  readonly queueClass: QueueClass
   /** Microseconds. */
   readonly predicted: number
   readonly expected: 'unknown' | 'quick' | 'long'
 }
 export interface Costs {
   classify(call: PoolCall, client: string): Prediction
-  /** @param micros of processor time @param isCut it was stopped: it would have taken longer */
+  /**
+   * @param micros processor time in microseconds
+   * @param isCut the call was stopped and would have taken longer
+   */
   learn(prediction: Prediction, micros: number, isCut?: boolean): void
 }
 
-/** What is not known yet counts as this much, unless it brings enough gas to run long. */
+/** Prediction for a call of unknown cost, unless its gas limit allows a long run. */
 const UNKNOWN_US = 200
-/** A tenth of a second of the reference engine. */
+/** Gas that takes the reference engine about a tenth of a second. */
 const LARGE_GAS = 1_000_000
 const MAX_KEYS = 4_096
-/** Of one address, and addresses. */
+/** Maximum number of keys of one address, and of addresses. */
 const MAX_OWN_KEYS = 128
 const MAX_CLIENTS = 1_024
 /** Weight of the newest measurement. */
 const NEWEST = 1 / 4
-/** How many times the mean a measurement counts at most: one that had to collect garbage would be dear at once. */
-const MOST_TIMES = 4
-/** No collection takes so long: this much was work. */
+/**
+ * A measurement counts as at most this many times the mean, because a garbage collection may
+ * inflate it.
+ */
+const MAX_TIMES = 4
+/** No garbage collection takes this long, so a measurement up to this value counts in full. */
 const CERTAIN_US = 250_000
-/** A call that is not taken for a long one and takes so long is no accident: others of its address are not trusted for a while. */
+/**
+ * A call that was not predicted to be long and takes this long is no accident. Other calls of its
+ * address become suspect for a while.
+ */
 const SURPRISE_US = 80_000
-/** One that was stopped after so much work was on its way: it counts as one that may not be a guest. Less may be a tick of the clock. */
+/**
+ * A call that was stopped after this much work counts as too long for a guest. Less may be a tick
+ * of the clock.
+ */
 export const CUT_US = 10_000
-/** A doubt is worth half as much after this time. */
-const DOUBT_MS = 5_000
+/** A suspicion is worth half as much after this time. */
+const SUSPICION_HALF_LIFE_MS = 5_000
 
-/** What an address was seen to do. */
+/** Observed behaviour of one address. */
 type History = {
   readonly means: Map<string, number>
-  /** The dearest lately of its calls of unknown cost, and of those that were known as quick. */
-  unknown: Doubt
-  surprise: Doubt
+  /**
+   * Most expensive recent calls of the address: those of unknown cost, and those that were known as
+   * quick.
+   */
+  unknown: Suspicion
+  surprise: Suspicion
 }
-type Doubt = { readonly micros: number; readonly at: number }
-const NO_DOUBT: Doubt = { micros: 0, at: 0 }
+type Suspicion = { readonly micros: number; readonly at: number }
+const NO_SUSPICION: Suspicion = { micros: 0, at: 0 }
 
-/** @param now monotonic milliseconds */
+/**
+ * Creates the cost predictions.
+ * @param now monotonic milliseconds
+ */
 export function createCosts(now: () => number): Costs {
   const means = new Map<string, number>()
   const clients = new Map<string, History>()
-  const left = ({ micros, at }: Doubt) =>
-    micros === 0 ? 0 : micros * 2 ** ((at - now()) / DOUBT_MS)
-  const raised = (doubt: Doubt, micros: number) =>
-    micros < left(doubt) ? doubt : { micros, at: now() }
+  const left = ({ micros, at }: Suspicion) =>
+    micros === 0 ? 0 : micros * 2 ** ((at - now()) / SUSPICION_HALF_LIFE_MS)
+  const raised = (suspicion: Suspicion, micros: number) =>
+    micros < left(suspicion) ? suspicion : { micros, at: now() }
 
   function classify(call: PoolCall, client: string): Prediction {
     const { runs, name } = call.method
@@ -69,23 +98,29 @@ export function createCosts(now: () => number): Costs {
     const mean = own?.means.get(key) ?? (isShared ? means.get(key) : undefined)
     const parts = { client, key, isShared }
     if (mean === undefined) {
-      const least = !isPlain || gas > LARGE_GAS ? DEAR_US : UNKNOWN_US
-      const doubt = own === undefined ? 0 : left(own.unknown)
-      const predicted = doubt >= DEAR_US ? doubt : least
-      const lane = laneFor(runs, predicted, false)
-      return { ...parts, lane, predicted, expected: 'unknown' }
+      const min = !isPlain || gas > LARGE_GAS ? DEAR_US : UNKNOWN_US
+      const suspicion = own === undefined ? 0 : left(own.unknown)
+      const predicted = suspicion >= DEAR_US ? suspicion : min
+      const queueClass = queueClassFor(runs, predicted, false)
+      return { ...parts, queueClass, predicted, expected: 'unknown' }
     }
-    const lane = laneFor(runs, mean)
-    if (LANES[lane].isLong) return { ...parts, lane, predicted: mean, expected: 'long' }
-    const isDoubted = own !== undefined && left(own.surprise) >= DEAR_US
-    return { ...parts, lane: laneFor(runs, mean, !isDoubted), predicted: mean, expected: 'quick' }
+    const queueClass = queueClassFor(runs, mean)
+    if (QUEUE_CLASSES[queueClass].isLong)
+      return { ...parts, queueClass, predicted: mean, expected: 'long' }
+    const isSuspected = own !== undefined && left(own.surprise) >= DEAR_US
+    return {
+      ...parts,
+      queueClass: queueClassFor(runs, mean, !isSuspected),
+      predicted: mean,
+      expected: 'quick',
+    }
   }
 
   function historyOf(client: string): History {
     const known = clients.get(client)
-    // Put in anew, so that the first is the one that was not seen for the longest time.
+    // The entry is reinserted, so that the first one in the map is always the least recently used.
     if (known !== undefined) clients.delete(client)
-    const history = known ?? { means: new Map(), unknown: NO_DOUBT, surprise: NO_DOUBT }
+    const history = known ?? { means: new Map(), unknown: NO_SUSPICION, surprise: NO_SUSPICION }
     clients.set(client, history)
     if (clients.size > MAX_CLIENTS) clients.delete(clients.keys().next().value!)
     return history
@@ -101,26 +136,26 @@ export function createCosts(now: () => number): Costs {
         history.unknown = raised(history.unknown, micros)
       if (micros >= SURPRISE_US && expected === 'quick')
         history.surprise = raised(history.surprise, micros)
-      note(history.means, { key, micros, most: MAX_OWN_KEYS })
-      if (isShared) note(means, { key, micros, most: MAX_KEYS })
+      addSample(history.means, { key, micros, max: MAX_OWN_KEYS })
+      if (isShared) addSample(means, { key, micros, max: MAX_KEYS })
     },
   }
 }
 
-function note(
+function addSample(
   means: Map<string, number>,
-  { key, micros, most }: { readonly key: string; readonly micros: number; readonly most: number },
+  { key, micros, max }: { readonly key: string; readonly micros: number; readonly max: number },
 ): void {
   const mean = means.get(key)
   means.delete(key)
-  const isDoubtful = mean !== undefined && micros < CERTAIN_US
-  const seen = isDoubtful ? Math.min(micros, mean * MOST_TIMES + 1) : micros
+  const isUncertain = mean !== undefined && micros < CERTAIN_US
+  const seen = isUncertain ? Math.min(micros, mean * MAX_TIMES + 1) : micros
   means.set(key, mean === undefined ? seen : mean + (seen - mean) * NEWEST)
-  if (means.size > most) means.delete(means.keys().next().value!)
+  if (means.size > max) means.delete(means.keys().next().value!)
 }
 
 type Target = {
-  /** Contract and selector of a call object, as it came over the wire. */
+  /** Contract and function selector of a call object, as received. */
   readonly target: string
   readonly gas: number
   readonly isShared: boolean
@@ -135,9 +170,12 @@ function targetOf(params: readonly unknown[]): Target {
   const contract = isCode ? 'create' : to.slice(0, 42)
   return {
     target: `${contract}${calldata.slice(0, 10)}${isOverridden ? ' overridden' : ''}`,
-    // Without a limit of its own a call may use all that the node allows.
+    // A call without a gas limit may use all that the node allows.
     gas: typeof gas === 'string' ? Number(gas.slice(0, 18)) || 0 : Number.POSITIVE_INFINITY,
-    // Code that the caller brings may do anything.
+    /*
+     * Code or overrides that the caller supplies may do anything, so their cost says nothing about
+     * other calls.
+     */
     isShared: !isCode && !isOverridden,
   }
 }

@@ -18,37 +18,37 @@ import { proveSidecar } from '../../rpc/methods/shared/sidecar.ts'
 import { verifyMethod } from '../../rpc/methods/shared/verify.ts'
 import { verifyBlockMethod } from '../../rpc/methods/shared/verify-block.ts'
 import type { LogOptions } from '../observe/log.ts'
-import type { MishapCounts, Reporter } from '../observe/reporter.ts'
+import type { IncidentCounts, Reporter } from '../observe/reporter.ts'
 import type { SharedCalling } from '../thread/messages.ts'
 import { type Claims, claimRow } from '../thread/rows.ts'
 import { openClock } from '../thread/running-clock.ts'
-import { type KeptLogs, openKeptLogs, tellKeptLogs } from './kept-logs.ts'
+import { type LogRowsCacheStats, openLogRowsCache, reportLogRowsCache } from './log-rows-cache.ts'
 import { exitOnUncaught, type PoolTask, serveTask, type TaskRunner } from './task.ts'
 
 export type PoolWorkerData = {
-  /** Its `thread` is claimed by the worker itself. */
+  /** The worker claims its own `thread` row. */
   readonly node: Omit<SharedCalling, 'thread'>
   readonly claims: Claims
-  /** Row of the front that lends it views. */
+  /** Lease row of the front thread that shares its views with this worker. */
   readonly front: number
-  /** What the tag is on the flashblocks endpoint. */
+  /** Meaning of `latest` on the flashblocks endpoint. */
   readonly latest: LatestHead
   readonly limits: MethodLimits
-  /** That run calls, in all pools. */
+  /** Number of threads that run calls, in all pools. */
   readonly threads: number
-  readonly keptLogs: KeptLogs
-  /** State is fetched as it is read. */
+  readonly logRowsCache: LogRowsCacheStats
+  /** State is fetched on first read. */
   readonly isLazy: boolean
   readonly log: LogOptions
-  /** Of the process. */
-  readonly mishaps: MishapCounts
+  /** Incident counts of the process. */
+  readonly incidents: IncidentCounts
 }
 
 let reporter: Reporter | undefined
 const now = openClock((workerData as PoolWorkerData).node.clock)
 const runner = openRunner(workerData as PoolWorkerData)
 
-// From here on: what fails before is a start that failed.
+// The handler is installed after the start, because an earlier failure is a failed start.
 exitOnUncaught((error) => openReporter().report('worker_failed', { err: error }))
 const serve = (task: PoolTask) => serveTask(task, runner, now)
 
@@ -58,12 +58,15 @@ function openRunner(worker: PoolWorkerData): TaskRunner {
   const { node, claims, limits, isLazy, latest } = worker
   const chain = chainSpec(node.chain)
   const thread = claimRow(claims, threadId)
-  const logRows = openKeptLogs(limits, worker.threads)
+  const logRows = openLogRowsCache(limits, worker.threads)
   const reader = openChainReader({
     views: node.views,
     store: openStore(attachDatabase(node.database)),
     chain,
-    ...{ thread, front: worker.front, latest, logRows },
+    thread,
+    front: worker.front,
+    latest,
+    logRows,
   })
   const engine = engineByName(node.engine, {
     onTrap: (reason) => openReporter().report('engine_trapped', { reason }),
@@ -83,7 +86,7 @@ function openRunner(worker: PoolWorkerData): TaskRunner {
     engine,
     limits,
     now,
-    // What the node asks itself is not among the methods that it serves.
+    // Internal methods are added here, because clients cannot call them.
     methods: new Map([
       ...methods,
       [proveSidecar.name, proveSidecar],
@@ -97,18 +100,18 @@ function openRunner(worker: PoolWorkerData): TaskRunner {
       report('call_failed', { err: error, method: loggable(method) })
     },
   })
-  // Its modules stay loaded, whoever asks for them next.
+  // The modules stay loaded for every later use.
   return {
     ...calls,
     prepare: () => void makeOther(),
     endTask() {
       calls.endTask()
-      tellKeptLogs(worker.keptLogs, thread - claims.first, logRows.stats)
+      reportLogRowsCache(worker.logRowsCache, thread - claims.first, logRows.stats)
     },
   }
 }
 
-/** A thread that never fails has no log to load, which is a tenth of its start. */
+/** Loads the log on first use, because its modules take a tenth of a thread's start. */
 function openReporter() {
   const { createLog, loggable }: typeof import('../observe/log.ts') = createRequire(
     import.meta.url,
@@ -116,7 +119,7 @@ function openReporter() {
   const { createReporter }: typeof import('../observe/reporter.ts') = createRequire(
     import.meta.url,
   )('../observe/reporter.ts')
-  const { log, mishaps } = workerData as PoolWorkerData
-  reporter ??= createReporter(createLog(log), mishaps)
+  const { log, incidents } = workerData as PoolWorkerData
+  reporter ??= createReporter(createLog(log), incidents)
   return { report: reporter.report, loggable }
 }

@@ -1,49 +1,50 @@
 /**
- * One lane's waiting calls, which addresses have in turn: deficit round robin by cost. What a call costs is known after it has run, so an
- * address pays what was predicted when its call is taken, and the difference when it was measured; its credit may fall below zero, and it
- * is passed over until its turns have paid for that.
+ * The waiting calls of one queue class. Addresses take turns, by deficit round robin over cost. An
+ * address pays the predicted cost when its call is taken, and the difference once the cost is
+ * measured. Its credit may fall below zero; the address is then skipped until its turns have paid
+ * the debt.
  */
 
-import { createFifo, type Fifo } from '../../rpc/seam/fifo.ts'
-import type { LaneRow } from '../../rpc/seam/lane.ts'
+import { createFifo, type Fifo } from '../../rpc/core/fifo.ts'
+import type { QueueClassRow } from '../../rpc/core/queue-class.ts'
 
 export type Queued = {
-  /** Whose turn it needs. */
+  /** Address whose turn the call needs. */
   readonly client: string
-  /** Microseconds. */
+  /** Predicted cost in microseconds. */
   readonly predicted: number
-  /** The same where such calls were measured; left out: it is a guess. */
+  /** Predicted cost where such calls were measured; undefined means that `predicted` is a guess. */
   readonly knownUs?: number | undefined
 }
 type Account<T> = {
   readonly client: string
   readonly jobs: Fifo<T>
-  /** Of its calls whose cost is known. */
+  /** Sum of the costs of its waiting calls whose cost is known. */
   knownUs: number
-  /** Microseconds. */
+  /** Credit in microseconds. */
   credit: number
-  /** It has been given the credit of the turn that it has now. */
+  /** The account has already received the credit of its current turn. */
   isInTurn: boolean
 }
 
-/** No address is in debt for more: ten seconds of a worker. */
-const MOST_DEBT_US = 10_000_000
-/** Nor is one ahead by more, which has been charged for calls that cost little. */
-const MOST_CREDIT_US = 100_000
-/** Addresses whose debt is kept while none of their calls waits. */
-const MOST_DEBTORS = 4_096
+/** Maximum debt of an address: ten seconds of a worker. */
+const MAX_DEBT_US = 10_000_000
+/** Maximum credit of an address that was charged more than its calls cost. */
+const MAX_CREDIT_US = 100_000
+/** Number of addresses without a waiting call whose debt is remembered. */
+const MAX_DEBTORS = 4_096
 
 export class FairQueue<T extends Queued> {
-  readonly #row: LaneRow
+  readonly #row: QueueClassRow
   readonly #accounts = new Map<string, Account<T>>()
-  /** Accounts with calls; the first has its turn. */
+  /** Accounts with waiting calls; the first has the turn. */
   readonly #ring: Fifo<Account<T>> = createFifo()
   readonly #debts: Debts
   #length = 0
   #waitingUs = 0
 
   /** @param now monotonic milliseconds */
-  constructor(row: LaneRow, now: () => number) {
+  constructor(row: QueueClassRow, now: () => number) {
     this.#row = row
     this.#debts = createDebts(now)
   }
@@ -51,7 +52,7 @@ export class FairQueue<T extends Queued> {
   get length(): number {
     return this.#length
   }
-  /** Predicted microseconds of all that wait. */
+  /** Sum of the predicted costs of all waiting calls, in microseconds. */
   get waitingUs(): number {
     return this.#waitingUs
   }
@@ -72,13 +73,13 @@ export class FairQueue<T extends Queued> {
     this.#waitingUs += job.predicted
   }
 
-  /** The next task: at most so many, of those that may start; empty: none may. */
-  take(most: number, mayStart: (job: T) => boolean): readonly T[] {
+  /** Takes the next task: at most `max` calls that may start. It is empty when none may. */
+  take(max: number, mayStart: (job: T) => boolean): readonly T[] {
     const { isMixed, taskUs } = this.#row
     const taken: T[] = []
     let micros = 0
     let account: Account<T> | undefined
-    while (taken.length < most) {
+    while (taken.length < max) {
       if (account === undefined || isMixed) account = this.#turn(mayStart)
       const job = account?.jobs.first
       if (account === undefined || job === undefined) break
@@ -97,16 +98,18 @@ export class FairQueue<T extends Queued> {
     return this.#left(taken)
   }
 
-  /** What a call that was taken has cost beyond its prediction, or below it. */
+  /** Corrects the credit of an address by the difference between measured and predicted cost. */
   charge(client: string, micros: number): void {
     const account = this.#accounts.get(client)
     if (account === undefined) this.#debts.set(client, this.#debts.take(client) - micros)
-    else account.credit = Math.max(-MOST_DEBT_US, Math.min(MOST_CREDIT_US, account.credit - micros))
+    else account.credit = Math.max(-MAX_DEBT_US, Math.min(MAX_CREDIT_US, account.credit - micros))
   }
 
   /**
-   * Microseconds of work that are done before the next call of an address: its own calls that wait, and of each other one as much, which has
-   * its turns meanwhile. Of what is known of them, and of who is not in debt: it may be more.
+   * Estimates the work that is done before the next call of an address runs. That is its own
+   * waiting calls and, for each other address, up to as much. Only known costs and addresses
+   * without debt count, so the real wait may be longer.
+   * @returns microseconds
    */
   beforeUs(client: string): number {
     const own = this.#accounts.get(client)?.knownUs ?? 0
@@ -121,12 +124,12 @@ export class FairQueue<T extends Queued> {
     return this.#accounts.get(client)?.jobs.length ?? 0
   }
 
-  /** Of an address, the call that so many of its own have come after. */
+  /** Returns the call of an address that has `newer` calls of that address after it. */
   before(client: string, newer: number): T | undefined {
     return this.#accounts.get(client)?.jobs.before(newer)
   }
 
-  /** Takes the newest of an address. */
+  /** Removes the newest call of an address. */
   pop(client: string): T | undefined {
     const account = this.#accounts.get(client)
     const job = account?.jobs.pop()
@@ -149,31 +152,37 @@ export class FairQueue<T extends Queued> {
     return this.#left(gone)
   }
 
-  /** Whether a call whose turn it could be is such a one. */
+  /** Tells whether the next call of any address satisfies `is`. */
   someFirst(is: (job: T) => boolean): boolean {
     return this.#ring.some(({ jobs }) => is(jobs.first!))
   }
 
-  /** Whose turn it is; those before it that may not start or have nothing to spend go to the end. */
+  /**
+   * Returns the account that has the turn. Accounts before it move to the end when they may not
+   * start or have no credit.
+   */
   #turn(mayStart: (job: T) => boolean): Account<T> | undefined {
     const { turnUs } = this.#row
     const ring = this.#ring
-    let leastDebt = Number.POSITIVE_INFINITY
+    let minDebt = Number.POSITIVE_INFINITY
     for (let seen = ring.length; seen > 0; seen--) {
       const account = ring.first!
       if (mayStart(account.jobs.first!)) {
         if (!account.isInTurn) account.credit += turnUs
         account.isInTurn = true
         if (account.credit > 0) return account
-        leastDebt = Math.min(leastDebt, -account.credit)
+        minDebt = Math.min(minDebt, -account.credit)
       }
       this.#rotate()
     }
-    if (leastDebt === Number.POSITIVE_INFINITY) return undefined
-    // All are in debt, so that nothing but rounds would pass: as many as one of them needs, at once.
-    const paid = (Math.floor(leastDebt / turnUs) + 1) * turnUs
+    if (minDebt === Number.POSITIVE_INFINITY) return undefined
+    /*
+     * All accounts are in debt. Each gets as many turns at once as the smallest debt needs, which
+     * saves empty rounds.
+     */
+    const granted = (Math.floor(minDebt / turnUs) + 1) * turnUs
     for (let seen = ring.length; seen > 0; seen--) {
-      if (mayStart(ring.first!.jobs.first!)) ring.first!.credit += paid
+      if (mayStart(ring.first!.jobs.first!)) ring.first!.credit += granted
       this.#rotate()
     }
     return this.#turn(mayStart)
@@ -208,7 +217,7 @@ type Debts = {
   take(client: string): number
   set(client: string, credit: number): void
 }
-/** What addresses owe that have no call waiting: time pays it off as a worker would. */
+/** Debts of addresses without a waiting call. Time reduces a debt as fast as a worker would. */
 function createDebts(now: () => number): Debts {
   const debts = new Map<string, { readonly credit: number; readonly at: number }>()
   return {
@@ -221,8 +230,8 @@ function createDebts(now: () => number): Debts {
     set(client, credit) {
       debts.delete(client)
       if (credit >= 0) return
-      debts.set(client, { credit: Math.max(-MOST_DEBT_US, credit), at: now() })
-      if (debts.size > MOST_DEBTORS) debts.delete(debts.keys().next().value!)
+      debts.set(client, { credit: Math.max(-MAX_DEBT_US, credit), at: now() })
+      if (debts.size > MAX_DEBTORS) debts.delete(debts.keys().next().value!)
     },
   }
 }

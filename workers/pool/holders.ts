@@ -1,56 +1,63 @@
 /**
- * Which workers have replayed which blocks, as far as this side knows: a further trace of a block goes to one of them, if it is free. Nobody
- * waits for it: another worker executes what stands before the transaction itself.
+ * Remembers which workers have replayed which blocks. A further trace of a block goes to such a
+ * worker if it is free. Otherwise the trace does not wait: another worker replays the transactions
+ * before it.
  */
-import { MOST_REPLAYS } from '../../engine/execution/call/most-replays.ts'
+import { MAX_REPLAYS } from '../../engine/execution/call/max-replays.ts'
 
 export interface Holders {
-  /** Who of those that are free, and not none, takes a trace that replays the block, which it has from then on. */
+  /**
+   * Chooses a thread for a trace that replays `block`, and remembers the choice.
+   * @param free the free threads, at least one
+   */
   choose(free: readonly number[], block: string): number
-  /** The thread has ended. */
+  /** Forgets a thread that has ended. */
   forget(thread: number): void
-  /** Traces, by whether their worker had their block. */
+  /** Traces of replayed blocks: `kept` ran on a worker that had the block, `begun` on another. */
   readonly counts: HolderCounts
 }
 export type HolderCounts = { readonly kept: number; readonly begun: number }
 
-/** A block, and the turn in which it was last asked for. */
-type Held = { readonly block: string; readonly turn: number }
+/** A block, and the turn in which it was last requested. */
+type CachedReplay = { readonly block: string; readonly turn: number }
 
-const NONE: readonly Held[] = []
+const NONE: readonly CachedReplay[] = []
 const NEVER = -1
 
 export function createHolders(): Holders {
-  /** By thread, the newest first, as many as it keeps. */
-  const held = new Map<number, readonly Held[]>()
+  /** Replays of each thread, newest first, at most MAX_REPLAYS. */
+  const replays = new Map<number, readonly CachedReplay[]>()
   const counts = { kept: 0, begun: 0 }
   let turn = 0
 
-  const of = (thread: number): readonly Held[] => held.get(thread) ?? NONE
-  const askedFor = (thread: number, block: string): number =>
+  const of = (thread: number): readonly CachedReplay[] => replays.get(thread) ?? NONE
+  const requestedFor = (thread: number, block: string): number =>
     of(thread).find((one) => one.block === block)?.turn ?? NEVER
-  /** When that was last asked for which it loses to a further block. */
-  const loses = (thread: number): number => of(thread)[MOST_REPLAYS - 1]?.turn ?? NEVER
+  /** Turn of the last request for the block that the thread would evict. */
+  const loses = (thread: number): number => of(thread)[MAX_REPLAYS - 1]?.turn ?? NEVER
 
   return {
     choose(free, block) {
-      // Of several that have it, who had it last is the furthest where transactions are traced in their order.
-      const newest = most(free, (thread) => askedFor(thread, block))
-      const isKept = askedFor(newest, block) !== NEVER
-      const thread = isKept ? newest : most(free, (one) => -loses(one))
+      /*
+       * The latest user of the block has replayed the most of it when transactions are traced in
+       * order.
+       */
+      const newest = max(free, (thread) => requestedFor(thread, block))
+      const isCached = requestedFor(newest, block) !== NEVER
+      const thread = isCached ? newest : max(free, (one) => -loses(one))
       const others = of(thread).filter((one) => one.block !== block)
-      held.set(thread, [{ block, turn: turn++ }, ...others].slice(0, MOST_REPLAYS))
-      if (isKept) counts.kept++
+      replays.set(thread, [{ block, turn: turn++ }, ...others].slice(0, MAX_REPLAYS))
+      if (isCached) counts.kept++
       else counts.begun++
       return thread
     },
     forget(thread) {
-      held.delete(thread)
+      replays.delete(thread)
     },
     counts,
   }
 }
 
-/** The first of those with the largest value. */
-const most = (threads: readonly number[], value: (thread: number) => number): number =>
+/** Returns the first thread with the largest value. */
+const max = (threads: readonly number[], value: (thread: number) => number): number =>
   threads.reduce((a, b) => (value(b) > value(a) ? b : a))

@@ -1,8 +1,8 @@
-/** Loads what verified calls need when the node has started, so that no start waits for it. */
+/** Loads what verified calls need after the start, so that the start does not wait for it. */
 import type { NodeContext } from '../process/context.ts'
 import type { Pool } from './pool.ts'
 
-/** It is loaded before memory counts as warm. */
+/** Delay after the start; it ends before memory counts as warm. */
 const PREPARE_MS = 5_000
 
 export function prepareLater(
@@ -11,5 +11,5 @@ export function prepareLater(
 ): void {
   if (config.verifySample === 0) return
   const timer = setTimeout(pool.prepare, PREPARE_MS).unref()
-  lifecycle.onStop('what verified calls need', () => clearTimeout(timer))
+  lifecycle.onStop('the preparation of verified calls', () => clearTimeout(timer))
 }

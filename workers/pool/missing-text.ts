@@ -1,8 +1,8 @@
-/** Keys that a call has missed, as the text in which they come back from its worker. */
+/** Text form of the keys that a call missed, in which a worker returns them. */
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 import type { MissingKey } from '../../engine/state/reader.ts'
 
-/** The first letter of the kind, and what it is of. */
+/** First letter of the key's kind, then its parts in hex. */
 type Row = readonly ['a' | 'c' | 'b', string] | readonly ['s', string, string]
 
 export const missingText = (keys: readonly MissingKey[]): string => JSON.stringify(keys.map(rowOf))

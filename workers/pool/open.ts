@@ -1,6 +1,6 @@
-/** The pool as the node uses it: its workers read the chain, each with a row of leases of its own. */
+/** Opens the node's pool. Its workers read the chain, each with its own row of the lease table. */
 import type { ChainReader } from '../../engine/chain/types.ts'
-import { isOutOfFiles } from '../../engine/storage/database/disk-advice.ts'
+import { isOutOfFiles } from '../../engine/storage/database/disk.ts'
 import type { OpenedData } from '../data/open.ts'
 import type { NodeContext } from '../process/context.ts'
 import { createCollecting } from '../thread/collecting.ts'
@@ -8,57 +8,68 @@ import { createInbox, type Inbox } from '../thread/inbox.ts'
 import { type Claims, releaseEnded } from '../thread/rows.ts'
 import { openClock } from '../thread/running-clock.ts'
 import type { PoolWorkerData } from './execute.ts'
-import { createKeptLogs, readKeptLogs } from './kept-logs.ts'
+import { createLogRowsCacheStats, readLogRowsCacheStats } from './log-rows-cache.ts'
 import { createPool, type Pool, type PoolJob } from './pool.ts'
 
-/** Kept for the end of its threads, whatever the parts before it take. */
+/**
+ * Time reserved for stopping the pool's threads, however long the earlier parts of the stop take.
+ */
 const STOP_MS = 300
 
-/** What a client's call took of a worker's processor. */
+/** Processor time of a worker that a client's call used. */
 export type Spent = { readonly address: string; readonly cpuMs: number }
 export type OpenedPool = {
   readonly pool: Pool
   readonly jobs: Inbox<PoolJob>
   readonly spent: Inbox<Spent>
-  readonly keptLogs: () => ReturnType<typeof readKeptLogs>
+  readonly logRowsCache: () => ReturnType<typeof readLogRowsCacheStats>
 }
 
-/** Where it stands among all that read. */
-export type PoolPlace = {
-  /** The row of its front, and what that reads the chain with. */
+/** The pool's share of the threads that read the chain. */
+export type PoolReader = {
+  /** Row of the front thread, and the reader that it uses. */
   readonly front: number
   readonly reader: ChainReader
   readonly claims: Claims
   readonly threads: number
-  /** Of all pools. */
+  /** Number of threads of all pools. */
   readonly allThreads: number
 }
 
-/** Of one worker. */
+/** Heap limit of one worker. */
 const HEAP_MB = 512
 
 export function openPool(
   { config, lifecycle, reporter, logOptions, fail }: NodeContext,
   { database, shared }: Pick<OpenedData, 'database' | 'shared'>,
-  front: PoolPlace & { readonly isLazy: boolean },
+  front: PoolReader & { readonly isLazy: boolean },
 ): OpenedPool {
   const { reader, isLazy, claims, threads } = front
   const { limits, latest } = config
-  const keptLogs = createKeptLogs(claims.words.length)
+  const logRowsCache = createLogRowsCacheStats(claims.words.length)
   const jobs = createInbox<PoolJob>()
   const spent = createInbox<Spent>()
   const workerData: PoolWorkerData = {
-    ...{ node: shared, claims, limits, isLazy, latest, keptLogs },
-    ...{ front: front.front, threads: front.allThreads },
-    ...{ log: logOptions, mishaps: reporter.shared },
+    node: shared,
+    claims,
+    limits,
+    isLazy,
+    latest,
+    logRowsCache,
+    front: front.front,
+    threads: front.allThreads,
+    log: logOptions,
+    incidents: reporter.shared,
   }
   const pool = createPool({
     filename: new URL('./execute.ts', import.meta.url).href,
-    ...{ workerData, threads, limits },
+    workerData,
+    threads,
+    limits,
     heapMb: HEAP_MB,
     now: openClock(shared.clock),
-    newestRecord: reader.newestRecord,
-    // It claims its row when its modules are there.
+    newestSnapshot: reader.newestSnapshot,
+    // A worker claims its row once its modules are loaded.
     isLoaded: (thread) => claims.words.includes(thread),
     onThreadEnded(thread) {
       const hadRow = releaseEnded({ database, views: shared.views, claims }, thread)
@@ -77,7 +88,7 @@ export function openPool(
   })
   const isIdle = () => pool.stats().busy === 0
   const collecting = createCollecting(pool.collect, isIdle)
-  lifecycle.onStop('the collecting', collecting.stop)
-  lifecycle.onStop('the pool', pool.stop, { leastMs: STOP_MS })
-  return { pool, jobs, spent, keptLogs: () => readKeptLogs(keptLogs) }
+  lifecycle.onStop('the garbage collection', collecting.stop)
+  lifecycle.onStop('the pool', pool.stop, { minMs: STOP_MS })
+  return { pool, jobs, spent, logRowsCache: () => readLogRowsCacheStats(logRowsCache) }
 }

@@ -1,13 +1,19 @@
-/** The way of one task's pieces to the front: they wait in the port until the task is over, outside of either thread's heap. */
+/**
+ * Carries the pieces of one task's result to the front thread. They wait in the port until the task
+ * is over, outside of both heaps.
+ */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
-import { collectPieces, type Piece } from '../../rpc/seam/pieces.ts'
+import { collectPieces, type Piece } from '../../rpc/core/pieces.ts'
 
 export interface PieceChannel {
-  /** The worker's end, to be transferred. */
+  /** The worker's port, to be transferred. */
   readonly port: MessagePort
-  /** All that was put by a task that is over: what a thread posts is here before its answer is. */
+  /**
+   * Takes all pieces of a finished task. None is missing, because a thread's posts arrive before
+   * its response.
+   */
   take(): readonly Uint8Array[]
-  /** What was not taken is dropped. */
+  /** Closes the channel and drops the pieces that were not taken. */
   close(): void
 }
 
@@ -20,7 +26,7 @@ export function openPieceChannel(): PieceChannel {
   }
 }
 
-/** The worker's side. */
+/** Sends a piece; called by the worker. */
 export const putPiece =
   (port: MessagePort) =>
   (piece: Piece): void =>

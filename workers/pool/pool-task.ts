@@ -1,14 +1,19 @@
-/** What the pool knows of a call and of the task it went to a worker in. */
-import { internalError, timedOut } from '../../rpc/seam/errors.ts'
-import type { PoolCall, PoolReply } from '../../rpc/seam/executor.ts'
-import { aloneLane, type Deadlines, LANES, laneMs } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
-import { bytesOf } from '../../rpc/seam/pieces.ts'
+/** State that the pool has of a call, and of the task in which the call went to a worker. */
+import { internalError, timedOut } from '../../rpc/core/errors.ts'
+import type { PoolCall, PoolReply } from '../../rpc/core/executor.ts'
+import type { Limits } from '../../rpc/core/limits.ts'
+import { bytesOf } from '../../rpc/core/pieces.ts'
+import {
+  type Deadlines,
+  QUEUE_CLASSES,
+  singleCallClass,
+  timeoutMsOf,
+} from '../../rpc/core/queue-class.ts'
+import { LEASH_MS, type Load, type Waiting } from './call-queues.ts'
 import type { Prediction } from './costs.ts'
-import { LEASH_MS, type Load, type Waiting } from './lanes.ts'
 import type { PieceChannel } from './piece-channel.ts'
 import {
-  answeredOf,
+  finishedCallsOf,
   type LongReplies,
   microsOf,
   readReply,
@@ -18,95 +23,106 @@ import {
 
 export type Job = Waiting & {
   readonly call: PoolCall
-  /** What it was taken for when it came. */
+  /** Cost prediction from when the call arrived. */
   readonly prediction: Prediction
   readonly queuedAt: number
-  /** When it was handed to a worker; undefined: it waits. */
+  /** Time when the call was passed to a worker; undefined while it waits. */
   startedAt: number | undefined
-  /** The oldest record it may read. */
-  record: number
-  isAnswered: boolean
-  /** Its first worker died under it. */
+  /** Oldest snapshot that the call may read. */
+  snapshot: number
+  hasResponse: boolean
+  /** The first worker ended while it ran the call. */
   readonly isSecondTry: boolean
-  readonly answer: (reply: PoolReply) => void
+  readonly respond: (reply: PoolReply) => void
 }
 export type Task = {
   readonly jobs: readonly Job[]
   readonly memory: TaskMemory
-  /** Of a trace, which is alone in its task. */
+  /** Channel of a trace, which is alone in its task. */
   readonly pieces: PieceChannel | undefined
-  /** It has the last worker, and may run long. */
+  /** The task runs long on the last worker. */
   readonly isGuest: boolean
-  /** When a worker was first seen to have it. */
-  begunAt: number | undefined
+  /** Time when a worker was first seen to run the task. */
+  runningSince: number | undefined
   isDoomed: boolean
-  isHeapAsked: boolean
-  /** Of its worker's heap when that was asked how much of it is live. */
-  untoldMb: number
-  /** What it ran was put back into the queue, so that others get the worker; as what it waits there. */
+  isHeapRequested: boolean
+  /** Heap size of the worker when it was last asked how much of its heap is live. */
+  heapWhenRequestedMb: number
+  /**
+   * The running call was put back into the queue, so that others get the worker: the call, and its
+   * waiting copy.
+   */
   putBack: { readonly job: Job; readonly waiting: Job } | undefined
 }
 
-/** A task of several calls that runs longer is not what it was taken for: nobody waits behind it. */
+/**
+ * A task of several calls that runs longer was predicted wrong, so its other calls move to other
+ * workers.
+ */
 const STUCK_MS = 50
 
-export const isStuck = ({ begunAt }: Task, now: number): boolean =>
-  begunAt !== undefined && now >= begunAt + STUCK_MS
-/** Of a long lane, or on the way there. */
+export const isStuck = ({ runningSince }: Task, now: number): boolean =>
+  runningSince !== undefined && now >= runningSince + STUCK_MS
+/** Tells whether a task is of a long queue class, or has turned out to be long. */
 export const isLong = (task: Task, now: number): boolean =>
-  LANES[task.jobs[0]!.lane].isLong || isStuck(task, now)
-/** Has no right to its worker when others want it. */
+  QUEUE_CLASSES[task.jobs[0]!.queueClass].isLong || isStuck(task, now)
+/** Tells whether a task has to give up its worker when other calls want it. */
 export const isEvictable = (task: Task, now: number): boolean =>
-  (task.isGuest || !LANES[task.jobs[0]!.lane].isLong) &&
-  task.begunAt !== undefined &&
-  now >= task.begunAt + LEASH_MS &&
+  (task.isGuest || !QUEUE_CLASSES[task.jobs[0]!.queueClass].isLong) &&
+  task.runningSince !== undefined &&
+  now >= task.runningSince + LEASH_MS &&
   task.putBack === undefined &&
   !task.isDoomed
 
-/** The call that its worker has now; undefined: it is through with all. */
-export const runningOf = ({ jobs, memory }: Task): Job | undefined => jobs[answeredOf(memory)]
+/** The call that the worker runs now; undefined when all calls are finished. */
+export const runningOf = ({ jobs, memory }: Task): Job | undefined => jobs[finishedCallsOf(memory)]
 
-/** What the workers have that are busy with these tasks. */
+/** Summarizes the load of the workers that run these tasks. */
 export function loadOf(tasks: readonly Task[], threads: number, now: number): Load {
   const long = tasks.filter((task) => isLong(task, now))
   const clientOf = (task: Task) => (runningOf(task) ?? task.jobs[0]!).client
   return {
-    ...{ threads, free: threads - tasks.length, long: long.length },
-    tasksOf: (lane) =>
-      tasks.filter((task) => task.jobs[0]!.lane === lane && !isStuck(task, now)).length,
+    threads,
+    free: threads - tasks.length,
+    long: long.length,
+    tasksOf: (queueClass) =>
+      tasks.filter((task) => task.jobs[0]!.queueClass === queueClass && !isStuck(task, now)).length,
     longOf: (client) => long.filter((task) => clientOf(task) === client).length,
   }
 }
 
-/** As what a call waits that has been taken from its worker: it runs alone, and is no guest. */
+/** Copies a call that was taken from its worker: it will run alone, and not as a guest. */
 export const apart = (job: Job): Job => ({
   ...job,
-  lane: aloneLane(job.lane),
+  queueClass: singleCallClass(job.queueClass),
   isPutBack: true,
   startedAt: undefined,
 })
 
-/** Microseconds that the call has taken that its worker did not survive, as far as anybody knows. */
+/**
+ * Estimates the processor time of the call during which its worker ended.
+ * @returns microseconds
+ */
 export function lostMicros(
   task: Task,
   end: number,
   limits: Deadlines & Pick<Limits, 'graceMs'>,
 ): number {
-  const { jobs, memory, begunAt } = task
+  const { jobs, memory, runningSince } = task
   const job = runningOf(task)
   if (job === undefined || threadOf(memory) === 0) return 0
   const before = jobs
-    .slice(0, answeredOf(memory))
+    .slice(0, finishedCallsOf(memory))
     .reduce((sum, _, index) => sum + microsOf(memory, index), 0)
-  const most = laneMs(job.call.method.runs, limits) + limits.graceMs
-  const ms = Math.min(end - (begunAt ?? job.startedAt!), most)
+  const max = timeoutMsOf(job.call.method.runs, limits) + limits.graceMs
+  const ms = Math.min(end - (runningSince ?? job.startedAt!), max)
   return Math.max(0, Math.round(ms * 1_000) - before)
 }
 
 export function settle(job: Job, reply: PoolReply): void {
-  if (job.isAnswered) return
-  job.isAnswered = true
-  job.answer(reply)
+  if (job.hasResponse) return
+  job.hasResponse = true
+  job.respond(reply)
 }
 
 export function replyOf({ memory, pieces }: Task, index: number, long: LongReplies): PoolReply {
@@ -118,13 +134,13 @@ export function replyOf({ memory, pieces }: Task, index: number, long: LongRepli
   return { pieces: taken, ...from }
 }
 
-/** The deadline passed; the time in the queue is part of it and told, beside what the worker knew. */
+/** Returns the timeout error. It reports the time in the queue beside what the worker knew. */
 export function expired(
   { call, queuedAt, startedAt }: Job,
   { limits, now }: { readonly limits: Deadlines; readonly now: number },
   known?: object,
 ): PoolReply {
-  const limitMs = laneMs(call.method.runs, limits)
+  const limitMs = timeoutMsOf(call.method.runs, limits)
   const elapsedMs = Math.round(now - (call.deadline - limitMs))
   const queuedMs = Math.round((startedAt ?? now) - queuedAt)
   return { error: timedOut({ elapsedMs, limitMs, queuedMs, ...known }).toObject() }

@@ -1,17 +1,24 @@
 /**
- * The pool: takes calls in, gathers light ones into tasks, hands a task only to a free worker, and keeps to deadlines. The queue is our
- * own: Piscina bounds none of its own when it matters, and aborting one of its tasks ends the worker.
+ * The pool queues calls, groups light ones into tasks, passes a task only to a free worker, and
+ * enforces deadlines. The queue is our own, because Piscina's queue is not bounded when tasks carry
+ * a `signal`. Aborting a Piscina task also ends its worker (ADR 4).
  */
-import { limiterKey } from '../../rpc/seam/address.ts'
-import { internalError, isBecause } from '../../rpc/seam/errors.ts'
+
+import { internalError, isBecause } from '../../rpc/core/errors.ts'
 import {
   type Executor,
   OWN_CLIENT,
   type PoolCall,
   type PoolReply,
-} from '../../rpc/seam/executor.ts'
-import { type Deadlines, LANES, type Lane, type QueueLimits } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
+} from '../../rpc/core/executor.ts'
+import type { Limits } from '../../rpc/core/limits.ts'
+import {
+  type Deadlines,
+  QUEUE_CLASSES,
+  type QueueClass,
+  type QueueLimits,
+} from '../../rpc/core/queue-class.ts'
+import { limiterKey } from '../../rpc/limiter/address.ts'
 import type { Clock } from '../thread/running-clock.ts'
 import { type Costs, CUT_US, createCosts } from './costs.ts'
 import type { HolderCounts } from './holders.ts'
@@ -29,9 +36,9 @@ import {
 import { JobQueue } from './queue.ts'
 import { Supervisor } from './supervisor.ts'
 import {
-  answeredOf,
   cancelCall,
   createTaskMemory,
+  finishedCallsOf,
   type LongReplies,
   microsOf,
   type TaskMemory,
@@ -41,43 +48,51 @@ import { type PoolThreadOptions, type PoolThreads, startPoolThreads } from './th
 
 export type PoolOptions = PoolThreadOptions & {
   readonly limits: Deadlines & QueueLimits & Pick<Limits, 'graceMs'>
-  /** As deadlines are in; its workers have the same. */
+  /** Clock of the deadlines; the workers have the same one. */
   readonly now: Clock
-  /** The record that a call without one will read at least, when it is handed over now. */
-  readonly newestRecord: () => number
+  /**
+   * Newest snapshot; a call without a snapshot reads at least this one when it is passed to a
+   * worker now.
+   */
+  readonly newestSnapshot: () => number
   readonly onJob?: (job: PoolJob) => void
-  /** A client's call has run: for how long of a worker's processor. Also when it was stopped, or its worker ended under it. */
+  /**
+   * Reports the processor time of a client's call, also when the call was stopped or its worker
+   * ended.
+   */
   readonly onSpent?: (address: string, cpuMs: number) => void
 }
 
 /** A call that a worker has answered. */
 export type PoolJob = {
-  readonly lane: Lane
+  readonly queueClass: QueueClass
   readonly queuedMs: number
-  /** Of its worker's processor. */
+  /** Processor time of the worker. */
   readonly runMs: number
 }
 
 export interface Pool extends Executor {
-  /** Ends the calls that may read this record or an older one: their answer is the timeout's. */
-  cancel(record: number): void
-  /** Has garbage collected that long calls have left. */
+  /**
+   * Ends the calls that may read this snapshot or an older one; they get the timeout's response.
+   */
+  cancel(snapshot: number): void
+  /** Collects the garbage that long calls have left on the workers. */
   collect(): void
-  /** Has its workers load what is needed now and then. */
+  /** Makes the workers load modules that are rarely needed. */
   prepare(): void
-  /** Has what its workers compiled written for the next start. */
+  /** Writes what the workers compiled to disk, for the next start. */
   saveCompiled(): void
-  /** Ends every worker and waits until they have ended; what still runs is answered with an error. */
+  /** Ends every worker and waits for their exits. Running calls get an error. */
   stop(): Promise<void>
   stats(): {
     readonly threads: number
     readonly busy: number
-    readonly queued: Readonly<Record<Lane, number>>
-    /** Workers ended because they outlived a deadline, or had too much memory. */
+    readonly queued: Readonly<Record<QueueClass, number>>
+    /** Workers that were ended because they outlived a deadline or used too much memory. */
     readonly terminated: number
-    /** Workers that ended, for that or any other reason, and were replaced. */
+    /** Workers that ended for any reason and were replaced. */
     readonly replaced: number
-    /** Calls that replay a block, by whether they got a worker that had done so. */
+    /** Calls that replay a block, by whether their worker had replayed it before. */
     readonly replays: HolderCounts
   }
 }
@@ -87,7 +102,7 @@ export function createPool(options: PoolOptions): Pool {
   const calls = new PoolCalls(options, workers)
   return {
     execute: (call) => calls.execute(call),
-    cancel: (record) => calls.cancel(record),
+    cancel: (snapshot) => calls.cancel(snapshot),
     collect: workers.collect,
     prepare: workers.prepare,
     saveCompiled: workers.saveCompiled,
@@ -102,7 +117,10 @@ export function createPool(options: PoolOptions): Pool {
   }
 }
 
-/** Every call from its coming to its answer. It waits in the queue, or is in a task that a worker has. */
+/**
+ * Tracks every call from arrival to response. A call waits in the queue or is part of a running
+ * task.
+ */
 class PoolCalls {
   readonly #options: PoolOptions
   readonly #workers: PoolThreads
@@ -110,7 +128,7 @@ class PoolCalls {
   readonly #costs: Costs
   readonly #running = new Set<Task>()
   readonly #supervisor: Supervisor
-  /** Of tasks that are over. */
+  /** Memories of finished tasks, for reuse. */
   readonly #memories: TaskMemory[] = []
   #isFlushing = false
   #isStopped = false
@@ -122,7 +140,11 @@ class PoolCalls {
     this.#queue = new JobQueue(limits, threads, now)
     this.#costs = createCosts(now)
     this.#supervisor = new Supervisor({
-      ...{ limits, threads, heapMb, workers, now },
+      limits,
+      threads,
+      heapMb,
+      workers,
+      now,
       queue: this.#queue,
       running: this.#running,
       flush: () => this.#flush(),
@@ -132,18 +154,22 @@ class PoolCalls {
   execute(call: PoolCall): Promise<PoolReply> {
     const prediction = this.#costs.classify(call, limiterKey(call.client.address))
     return new Promise((resolve) => {
-      const { client, lane, predicted, expected } = prediction
+      const { client, queueClass, predicted, expected } = prediction
       const job: Job = {
-        ...{ call, prediction, client, lane, predicted },
+        call,
+        prediction,
+        client,
+        queueClass,
+        predicted,
         knownUs: expected === 'unknown' ? undefined : predicted,
         bytes: call.text.length,
         queuedAt: this.#options.now(),
         startedAt: undefined,
-        record: 0,
-        isAnswered: false,
+        snapshot: 0,
+        hasResponse: false,
         isSecondTry: false,
         isPutBack: false,
-        answer: resolve,
+        respond: resolve,
       }
       if (!this.#queue.admit(job)) return
       this.#supervisor.watch()
@@ -151,14 +177,12 @@ class PoolCalls {
     })
   }
 
-  /** Ends the calls that may read this record or an older one. */
-  cancel(record: number): void {
+  cancel(snapshot: number): void {
     for (const task of this.#running)
       for (const [index, job] of task.jobs.entries())
-        if (job.record <= record) cancelCall(task.memory, index)
+        if (job.snapshot <= snapshot) cancelCall(task.memory, index)
   }
 
-  /** Nothing is handed out any more. */
   stop(): void {
     this.#isStopped = true
     this.#supervisor.stop()
@@ -170,7 +194,10 @@ class PoolCalls {
     return { busy: this.#running.size, queued: this.#queue.sizes(), terminated }
   }
 
-  /** Calls gather until the end of the poll phase: one wake-up of a worker for many. */
+  /**
+   * Calls are collected until the end of the poll phase, so that one wake-up of a worker serves
+   * many.
+   */
   #flushSoon(): void {
     if (this.#isFlushing || this.#running.size >= this.#options.threads) return
     this.#isFlushing = true
@@ -188,29 +215,34 @@ class PoolCalls {
       if (jobs === undefined) return
       const [first] = jobs
       if (first === undefined) continue
-      this.#start(jobs, LANES[first.lane].isLong && load.long >= threads - 1)
+      this.#start(jobs, QUEUE_CLASSES[first.queueClass].isLong && load.long >= threads - 1)
     }
   }
 
   #start(jobs: readonly Job[], isGuest: boolean): void {
     const startedAt = this.#options.now()
     const memory = this.#memories.pop() ?? createTaskMemory()
-    const pieces = LANES[jobs[0]!.lane].isStreamed ? openPieceChannel() : undefined
-    const state = { begunAt: undefined, isDoomed: false, isHeapAsked: false, untoldMb: 0 }
+    const pieces = QUEUE_CLASSES[jobs[0]!.queueClass].isStreamed ? openPieceChannel() : undefined
+    const state = {
+      runningSince: undefined,
+      isDoomed: false,
+      isHeapRequested: false,
+      heapWhenRequestedMb: 0,
+    }
     const task: Task = { jobs, memory, pieces, isGuest, putBack: undefined, ...state }
     const calls = jobs.map(({ call }) => ({
       method: call.method.name,
       text: call.text,
       endpoint: call.endpoint,
-      record: call.record,
+      snapshot: call.snapshot,
       deadline: call.deadline,
       wantsReads: call.wantsReads === true,
     }))
     const long = writeCalls(memory, calls)
-    const newest = this.#options.newestRecord()
+    const newest = this.#options.newestSnapshot()
     for (const job of jobs) {
       job.startedAt = startedAt
-      job.record = job.call.record ?? newest
+      job.snapshot = job.call.snapshot ?? newest
     }
     this.#running.add(task)
     const { replayed } = jobs[0]!.call
@@ -229,7 +261,7 @@ class PoolCalls {
       const isTimeout = 'error' in reply && isBecause(reply.error, 'timeout')
       this.#charge(job, { micros, isCut: isTimeout })
       if (job === task.putBack?.job && micros < CUT_US) this.#supervisor.pardon(task)
-      if (job.isAnswered) continue
+      if (job.hasResponse) continue
       const queuedMs = job.startedAt! - job.queuedAt
       const runMs = micros / 1_000
       job.call.onRun?.({ queuedMs, runMs })
@@ -237,14 +269,17 @@ class PoolCalls {
         job,
         isTimeout ? expired(job, { limits, now: now() }, reply.error.data as object) : reply,
       )
-      onJob?.({ lane: job.lane, queuedMs, runMs })
+      onJob?.({ queueClass: job.queueClass, queuedMs, runMs })
     }
     task.pieces?.close()
     if (this.#memories.length < threads) this.#memories.push(task.memory)
     this.#flush()
   }
 
-  /** @param cost of a call that was taken; `isCut`: it would have taken longer */
+  /**
+   * @param cost measured cost of a call that was taken; `isCut` means that the call would have
+   * taken longer
+   */
   #charge(job: Job, cost: { readonly micros: number; readonly isCut: boolean }): void {
     const { micros, isCut } = cost
     this.#queue.done(job, micros)
@@ -254,19 +289,22 @@ class PoolCalls {
       this.#options.onSpent?.(address, micros / 1_000)
   }
 
-  /** The worker has ended under the task. The memory is left to the collector: nothing says that nobody writes to it. */
+  /**
+   * Handles a worker that ended during the task. The task's memory is not reused, because the
+   * thread may still write to it.
+   */
   #fail(task: Task): void {
     const { limits } = this.#options
     this.#running.delete(task)
     task.pieces?.close()
     const end = this.#options.now()
-    const culprit = answeredOf(task.memory)
+    const culprit = finishedCallsOf(task.memory)
     for (const [index, job] of task.jobs.entries()) {
       const isLate = end >= job.call.deadline
       const micros =
         index === culprit ? lostMicros(task, end, limits) : microsOf(task.memory, index)
       this.#charge(job, { micros, isCut: index >= culprit })
-      if (!isLate && !job.isAnswered && this.#tryAgain(job)) continue
+      if (!isLate && !job.hasResponse && this.#retry(job)) continue
       settle(
         job,
         isLate ? expired(job, { limits, now: end }) : { error: internalError().toObject() },
@@ -275,8 +313,11 @@ class PoolCalls {
     this.#flush()
   }
 
-  /** Calls only read, so an innocent one may run again: alone and never on the last worker, in case it is not innocent. */
-  #tryAgain(job: Job): boolean {
+  /**
+   * An innocent call may run again, because calls only read. It runs alone and never on the last
+   * worker, in case it is the culprit.
+   */
+  #retry(job: Job): boolean {
     return !job.isSecondTry && this.#queue.push({ ...apart(job), isSecondTry: true })
   }
 }

@@ -1,11 +1,15 @@
-/** Whether a pool answers. */
+/** Checks that a pool answers. */
+
+import { OWN_CLIENT } from '../../rpc/core/executor.ts'
 import { methods } from '../../rpc/methods/index.ts'
-import { OWN_CLIENT } from '../../rpc/seam/executor.ts'
 import type { Pool } from './pool.ts'
 
 const PROBE_MS = 3_000
 
-/** A call that runs nothing, but takes the whole way: queue, worker, lease, state. Rejects with what went wrong. */
+/**
+ * Sends a call that executes nothing through queue, worker, lease and state. It rejects with the
+ * reason when that fails.
+ */
 export async function probePool(pool: Pick<Pool, 'execute'>, now: () => number): Promise<void> {
   const method = methods.get('eth_call')!
   const params = [{ to: `0x${'00'.repeat(20)}`, gas: '0x5208' }, 'latest']
@@ -14,7 +18,7 @@ export async function probePool(pool: Pick<Pool, 'execute'>, now: () => number):
     params,
     text: JSON.stringify(params),
     endpoint: 'flashblocks',
-    record: undefined,
+    snapshot: undefined,
     deadline: now() + PROBE_MS,
     client: OWN_CLIENT,
   })

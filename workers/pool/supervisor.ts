@@ -1,11 +1,12 @@
 /**
- * Looks after the tasks that workers have: ends the worker of one that outlives its deadline or takes too much memory, gives calls behind
- * a slow one to other workers, and takes a worker back from who has no right to it.
+ * Supervises the running tasks. It ends the worker of a task that outlives its deadline or takes
+ * too much memory. It moves calls behind a slow call to other workers. A task without a right to
+ * its worker loses it.
  */
 import type { Worker } from 'node:worker_threads'
-import { internalError } from '../../rpc/seam/errors.ts'
-import type { Deadlines } from '../../rpc/seam/lane.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
+import { internalError } from '../../rpc/core/errors.ts'
+import type { Limits } from '../../rpc/core/limits.ts'
+import type { Deadlines } from '../../rpc/core/queue-class.ts'
 import { createHeapWatch } from './heap-watch.ts'
 import {
   apart,
@@ -20,49 +21,47 @@ import {
   type Task,
 } from './pool-task.ts'
 import type { JobQueue } from './queue.ts'
-import { answeredOf, cancelCall, isLiveAsked, threadOf } from './task-memory.ts'
+import { cancelCall, finishedCallsOf, isLiveRequested, threadOf } from './task-memory.ts'
 import type { PoolThreads } from './threads.ts'
 
 export type SupervisorOptions = {
   readonly limits: Deadlines & Pick<Limits, 'graceMs'>
   readonly threads: number
-  /** Megabytes that one worker may have, on its heap and outside. */
+  /** Megabytes that one worker may use, on its heap and outside. */
   readonly heapMb: number
   readonly workers: PoolThreads
   readonly queue: JobQueue
-  /** Those that workers have now. */
   readonly running: ReadonlySet<Task>
   /** Monotonic milliseconds. */
   readonly now: () => number
-  /** Calls may wait that a worker can have now. */
+  /** Called when a worker may be free for waiting calls. */
   readonly flush: () => void
 }
 
-/** How often deadlines are looked at while there are calls. */
+/** Interval of the deadline checks while calls run. */
 const SWEEP_MS = 20
-/** How often the heaps of busy workers are looked at. */
+/** Interval of the heap checks of busy workers. */
 const HEAP_MS = 50
 
 export class Supervisor {
   readonly #options: SupervisorOptions
-  readonly #lookAtHeap: (task: Task, worker: Worker | undefined) => void
+  readonly #checkHeap: (task: Task, worker: Worker | undefined) => void
   #sweeper: NodeJS.Timeout | undefined
   #heapsAt = 0
   #terminated = 0
 
   constructor(options: SupervisorOptions) {
     this.#options = options
-    this.#lookAtHeap = createHeapWatch(options.heapMb, (task, worker) =>
+    this.#checkHeap = createHeapWatch(options.heapMb, (task, worker) =>
       this.#onTooLarge(task, worker),
     )
   }
 
-  /** Workers that it has ended. */
   get terminated(): number {
     return this.#terminated
   }
 
-  /** Looks from now on, until there is no call left. */
+  /** Starts the periodic checks; they go on until `stop`. */
   watch(): void {
     this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS)
   }
@@ -71,13 +70,16 @@ export class Supervisor {
     this.#sweeper = undefined
   }
 
-  /** It was its thread that had to wait, on a busy machine: what was put back has its place as before. */
+  /**
+   * A busy machine delayed the worker's thread, and the call itself was quick. The call that was
+   * put back gets its former queue class again.
+   */
   pardon({ putBack }: Task): void {
     if (putBack === undefined) return
     const { job, waiting } = putBack
     const { queue } = this.#options
     if (!queue.remove(waiting)) return
-    queue.admit({ ...waiting, lane: job.lane, isPutBack: job.isPutBack }, true)
+    queue.admit({ ...waiting, queueClass: job.queueClass, isPutBack: job.isPutBack }, true)
   }
 
   #sweep(): void {
@@ -86,24 +88,27 @@ export class Supervisor {
     const areHeapsDue = now >= this.#heapsAt + HEAP_MS
     if (areHeapsDue) this.#heapsAt = now
     queue.dropGone()
-    for (const task of running) this.#lookAt(task, now, areHeapsDue)
+    for (const task of running) this.#check(task, now, areHeapsDue)
     if (running.size === threads) this.#evict(now)
     flush()
     if (queue.size === 0 && running.size === 0) this.stop()
   }
 
-  #lookAt(task: Task, now: number, isHeapDue: boolean): void {
+  #check(task: Task, now: number, isHeapDue: boolean): void {
     const { jobs, memory } = task
     const { running, threads } = this.#options
     for (const [index, { call }] of jobs.entries())
       if (call.client.isGone) cancelCall(memory, index)
     if (!task.isDoomed && jobs.some((job) => this.#isOverdue(job, task, now))) this.#end(task, now)
-    if (threadOf(memory) !== 0) task.begunAt ??= now
-    if (isHeapDue || isLiveAsked(memory)) this.#lookAtHeap(task, this.#workerOf(task))
+    if (threadOf(memory) !== 0) task.runningSince ??= now
+    if (isHeapDue || isLiveRequested(memory)) this.#checkHeap(task, this.#workerOf(task))
     if (jobs.length > 1 && isStuck(task, now) && running.size < threads) this.#split(task)
   }
 
-  /** All workers have what runs long, and something waits for the last one: the newest of those without a right to theirs gives way. */
+  /**
+   * Frees a worker when all of them run long tasks and a waiting call may use the last worker. The
+   * newest task without a right to its worker gives way.
+   */
   #evict(now: number): void {
     const { queue, running, threads } = this.#options
     const tasks = [...running]
@@ -113,33 +118,39 @@ export class Supervisor {
     const others = tasks.filter((task) => task !== newest)
     if (!queue.isLastWanted(loadOf(others, threads, now))) return
     this.#split(newest)
-    const index = answeredOf(newest.memory)
+    const index = finishedCallsOf(newest.memory)
     const job = newest.jobs[index]
-    if (job === undefined || job.isAnswered) return
+    if (job === undefined || job.hasResponse) return
     const waiting = apart(job)
     if (!queue.push(waiting, true)) return
     newest.putBack = { job, waiting }
-    job.isAnswered = true
+    job.hasResponse = true
     cancelCall(newest.memory, index)
   }
 
-  /** What its worker has not begun goes to another. Should it get there all the same, nothing is lost: calls only read. */
+  /**
+   * Moves the calls that the worker has not started to others. A call that runs twice does no harm,
+   * because calls only read.
+   */
   #split({ jobs, memory }: Task): void {
-    for (let index = answeredOf(memory) + 1; index < jobs.length; index++) {
+    for (let index = finishedCallsOf(memory) + 1; index < jobs.length; index++) {
       const job = jobs[index]!
-      if (job.isAnswered) continue
+      if (job.hasResponse) continue
       if (!this.#options.queue.push({ ...job, startedAt: undefined })) return
-      job.isAnswered = true
+      job.hasResponse = true
       cancelCall(memory, index)
     }
   }
 
   #isOverdue(job: Job, task: Task, now: number): boolean {
-    const isAwaited = !job.isAnswered || job === task.putBack?.job
+    const isAwaited = !job.hasResponse || job === task.putBack?.job
     return isAwaited && now >= job.call.deadline + this.#options.limits.graceMs
   }
 
-  /** The engine did not stop by itself: its worker is ended, and replaced. Late callers have waited long enough. */
+  /**
+   * The engine did not stop by itself, so its worker is ended and replaced. Overdue callers get
+   * their answer now.
+   */
   #end(task: Task, now: number): void {
     for (const job of task.jobs)
       if (this.#isOverdue(job, task, now))
@@ -148,7 +159,7 @@ export class Supervisor {
     if (worker !== undefined) this.#terminate(task, worker)
   }
 
-  /** Who takes too much memory is not tried again; the others of its task are. */
+  /** The call that takes too much memory fails; the other calls of its task run again. */
   #onTooLarge(task: Task, worker: Worker): void {
     if (task.isDoomed || !this.#options.running.has(task)) return
     const culprit = runningOf(task)
@@ -156,7 +167,10 @@ export class Supervisor {
     this.#terminate(task, worker)
   }
 
-  /** undefined: it has not begun; its worker is still being started. */
+  /**
+   * Returns the worker of a task; undefined while the task has not started, because its worker is
+   * still loading.
+   */
   #workerOf({ memory }: Task): Worker | undefined {
     return this.#options.workers.find(threadOf(memory))
   }
@@ -170,6 +184,6 @@ export class Supervisor {
 
 const newestOf = (tasks: readonly Task[]): Task | undefined =>
   tasks.reduce<Task | undefined>(
-    (a, b) => (a === undefined || b.begunAt! > a.begunAt! ? b : a),
+    (a, b) => (a === undefined || b.runningSince! > a.runningSince! ? b : a),
     undefined,
   )

@@ -1,11 +1,11 @@
 /**
- * A task's memory: shared, in which its calls go to a worker and their replies come back. A task whose worker
- * was ended keeps it, and it is never used again.
+ * Shared memory of a task: carries its calls to a worker, and their replies back. The memory of a
+ * task whose worker was ended is never used again.
  */
-import type { Endpoint, FlashblockPlace } from '../../engine/chain/types.ts'
+import type { Endpoint, FlashblockId } from '../../engine/chain/types.ts'
 import type { Reads } from '../../engine/state/reads.ts'
+import type { ReadFrom } from '../../rpc/core/executor.ts'
 import type { WorkerReply } from '../../rpc/dispatch/worker-call.ts'
-import type { ReadFrom } from '../../rpc/seam/executor.ts'
 import { missingOfText, missingText } from './missing-text.ts'
 
 export type TaskMemory = {
@@ -13,41 +13,41 @@ export type TaskMemory = {
   readonly times: Float64Array<SharedArrayBuffer>
   readonly bytes: Buffer
 }
-/** A call as it crosses: plain data. */
+/** Plain-data form of a call. */
 export type TaskCall = {
   readonly method: string
-  /** Parameters as JSON. */
+  /** Parameters as JSON text. */
   readonly text: string
   readonly endpoint: Endpoint
-  /** undefined: the newest when the worker begins. */
-  readonly record: number | undefined
-  /** Of the clock that all threads share. */
+  /** Snapshot to read; undefined is the newest one when the worker starts. */
+  readonly snapshot: number | undefined
+  /** Deadline on the clock that all threads share. */
   readonly deadline: number
   readonly wantsReads: boolean
 }
-/** What Piscina carries beside the memory: texts too long for it, by the call's index. */
+/** Texts too long for the memory, by the call's index; Piscina carries them. */
 export type LongTexts = readonly (readonly [index: number, text: string])[]
-/** The same of replies, of which some are bytes of text. */
+/** Replies too long for the memory, by the call's index; some are bytes of text. */
 export type LongReplies = readonly (readonly [index: number, reply: LongReply])[]
 export type LongReply = string | readonly Uint8Array[]
 
 export const MAX_CALLS = 64
 export const TASK_BYTES = 256 * 1024
 
-// Header words, then one line of words for each call.
+// The memory has header words, then one line of words for each call.
 const THREAD = 0
 const COUNT = 1
 const USED = 2
 const LIVE = 3
 const HEADER_WORDS = 8
 const LINE_WORDS = 20
-/** Where texts begin: behind the lines. */
+/** Offset of the texts, which follow the lines. */
 const DATA_BYTES = (HEADER_WORDS + MAX_CALLS * LINE_WORDS) * 4
 
-// Words of a line; the deadline takes two, and so does the number of a block.
+// Words of a line. The deadline and a block number take two words each.
 const STATUS = 0
 const CANCEL = 1
-const RECORD = 2
+const SNAPSHOT = 2
 const ENDPOINT = 3
 const METHOD_BYTES = 4
 const TEXT_BYTES = 5
@@ -56,17 +56,23 @@ const REPLY_START = 7
 const REPLY_BYTES = 8
 const MICROS = 9
 const DEADLINE = 10
-/** Of the request: whether the reply shall tell what it reads. Of the reply: how many keys stand before its text and one more, 0: it tells nothing. */
+/**
+ * In the request, 1 asks the reply to list what the call reads. In the reply, the number of keys
+ * plus one; 0 means no list.
+ */
 const READS = 12
-/** Block fields of the reply. */
+/** Block fields that the call read. */
 const FIELDS = 13
-/** The pending block of what was read: its number as a double, how much is known of it, its flashblock, and both halves of its payload. */
+/**
+ * Pending block that was read: number as a double, kind of the id, flashblock index, and the
+ * payload's two halves.
+ */
 const NUMBER = 14
 const PENDING = 16
 const INDEX = 17
 const PAYLOAD = 18
 
-// Of PENDING.
+// Values of PENDING.
 const NONE = 0
 const PLAIN = 1
 const OF_PAYLOAD = 2
@@ -78,13 +84,13 @@ const STALE = 3
 const WRITTEN = 4
 const MISSING = 5
 const PIECES = 6
-/** Added to what did not fit. */
+/** Added to the status of a reply that did not fit. */
 const LONG = 8
 
-/** Of LIVE: the worker has not told yet. */
-const ASKED = -1
+/** Value of LIVE while the worker has not reported yet. */
+const REQUESTED = -1
 
-/** Part of the memory that a request may take, so that its reply has room too. */
+/** Share of the memory that a request may take, which leaves the other half to the reply. */
 const REQUEST_SHARE = 0.5
 
 export function createTaskMemory(buffer = new SharedArrayBuffer(TASK_BYTES)): TaskMemory {
@@ -95,7 +101,10 @@ export function createTaskMemory(buffer = new SharedArrayBuffer(TASK_BYTES)): Ta
   }
 }
 
-/** The front's side: fills it; gives the texts that did not fit. */
+/**
+ * Writes the calls of a task; called by the front thread.
+ * @returns the texts that did not fit
+ */
 export function writeCalls(memory: TaskMemory, calls: readonly TaskCall[]): LongTexts {
   const { words, times, bytes } = memory
   const long: [number, string][] = []
@@ -107,16 +116,19 @@ export function writeCalls(memory: TaskMemory, calls: readonly TaskCall[]): Long
     const line = lineOf(index)
     words[line + STATUS] = WAITING
     words[line + CANCEL] = 0
-    words[line + RECORD] = call.record ?? 0
+    words[line + SNAPSHOT] = call.snapshot ?? 0
     words[line + ENDPOINT] = call.endpoint === 'flashblocks' ? 1 : 0
     words[line + START] = used
     words[line + MICROS] = 0
     words[line + READS] = call.wantsReads ? 1 : 0
     times[(line + DEADLINE) / 2] = call.deadline
     used += words[line + METHOD_BYTES] = bytes.write(call.method, used, 'latin1')
-    // A character takes at most three bytes; where even that fits, nothing need be measured.
-    const room = TASK_BYTES * REQUEST_SHARE - used
-    const fits = call.text.length * 3 <= room || Buffer.byteLength(call.text) <= room
+    /*
+     * A character takes at most three bytes, so a text that fits by that bound need not be
+     * measured.
+     */
+    const capacity = TASK_BYTES * REQUEST_SHARE - used
+    const fits = call.text.length * 3 <= capacity || Buffer.byteLength(call.text) <= capacity
     if (!fits) long.push([index, call.text])
     used += words[line + TEXT_BYTES] = fits ? bytes.write(call.text, used, 'utf8') : 0
   }
@@ -124,7 +136,7 @@ export function writeCalls(memory: TaskMemory, calls: readonly TaskCall[]): Long
   return long
 }
 
-/** The worker's side. */
+/** Reads one call of a task; called by the worker. */
 export function readCall(memory: TaskMemory, index: number, long: LongTexts): TaskCall {
   const { words, times, bytes } = memory
   const line = lineOf(index)
@@ -135,7 +147,7 @@ export function readCall(memory: TaskMemory, index: number, long: LongTexts): Ta
     method: bytes.toString('latin1', start, textStart),
     text: text ?? bytes.toString('utf8', textStart, textStart + words[line + TEXT_BYTES]!),
     endpoint: words[line + ENDPOINT] === 1 ? 'flashblocks' : 'standard',
-    record: recordOf(words, line),
+    snapshot: snapshotOf(words, line),
     deadline: times[(line + DEADLINE) / 2]!,
     wantsReads: words[line + READS] !== 0,
   }
@@ -143,11 +155,14 @@ export function readCall(memory: TaskMemory, index: number, long: LongTexts): Ta
 
 export const countOf = (memory: TaskMemory): number => memory.words[COUNT]!
 
-/** So that the front knows whom to end when a call outlives its deadline. */
-export function beginTask(memory: TaskMemory, thread: number): void {
+/**
+ * Stores the worker's thread id, so that the front thread can end it when a call outlives its
+ * deadline.
+ */
+export function startTask(memory: TaskMemory, thread: number): void {
   Atomics.store(memory.words, THREAD, thread)
 }
-/** 0: not begun yet. */
+/** Thread id of the worker that runs the task; 0 means that it has not started. */
 export const threadOf = (memory: TaskMemory): number => Atomics.load(memory.words, THREAD)
 
 export function cancelCall(memory: TaskMemory, index: number): void {
@@ -156,19 +171,28 @@ export function cancelCall(memory: TaskMemory, index: number): void {
 export const isCancelled = (memory: TaskMemory, index: number): boolean =>
   Atomics.load(memory.words, lineOf(index) + CANCEL) !== 0
 
-/** The front's side: the worker shall collect its garbage at its next look at the deadline, and tell what is left. */
-export function askLive(memory: TaskMemory): void {
-  Atomics.store(memory.words, LIVE, ASKED)
+/**
+ * Asks the worker to collect garbage at its next deadline check, and to report what is live. The
+ * front thread calls this.
+ */
+export function requestLive(memory: TaskMemory): void {
+  Atomics.store(memory.words, LIVE, REQUESTED)
 }
-export const isLiveAsked = (memory: TaskMemory): boolean =>
-  Atomics.load(memory.words, LIVE) === ASKED
-export function tellLive(memory: TaskMemory, megabytes: number): void {
+export const isLiveRequested = (memory: TaskMemory): boolean =>
+  Atomics.load(memory.words, LIVE) === REQUESTED
+export function reportLive(memory: TaskMemory, megabytes: number): void {
   Atomics.store(memory.words, LIVE, megabytes)
 }
-/** Megabytes; 0: it was not asked. Of no use while it is asked. */
+/**
+ * Live megabytes of the worker. It is 0 before the first request, and invalid while a request is
+ * open.
+ */
 export const liveOf = (memory: TaskMemory): number => Atomics.load(memory.words, LIVE)
 
-/** Replies go behind the calls; one that does not fit comes back for a message. */
+/**
+ * Writes a reply behind the calls.
+ * @returns the reply for a message, where it does not fit
+ */
 export function writeReply(
   memory: TaskMemory,
   index: number,
@@ -202,9 +226,9 @@ export function writeReply(
 function writeReadFrom(
   { words, times }: TaskMemory,
   line: number,
-  { record, pending }: ReadFrom,
+  { snapshot, pending }: ReadFrom,
 ): void {
-  words[line + RECORD] = record ?? 0
+  words[line + SNAPSHOT] = snapshot ?? 0
   words[line + PENDING] = NONE
   if (pending === undefined) return
   const { number, index, payloadId } = pending
@@ -217,11 +241,11 @@ function writeReadFrom(
 }
 
 const readFrom = (memory: TaskMemory, line: number): ReadFrom => ({
-  record: recordOf(memory.words, line),
+  snapshot: snapshotOf(memory.words, line),
   pending: pendingOf(memory, line),
 })
 
-function pendingOf({ words, times }: TaskMemory, line: number): FlashblockPlace | undefined {
+function pendingOf({ words, times }: TaskMemory, line: number): FlashblockId | undefined {
   if (words[line + PENDING] === NONE) return undefined
   const half = (at: number) => (words[line + at]! >>> 0).toString(16).padStart(8, '0')
   return {
@@ -232,7 +256,10 @@ function pendingOf({ words, times }: TaskMemory, line: number): FlashblockPlace 
   }
 }
 
-/** Before the text, which begins where the keys end; where they do not fit, nothing is told. */
+/**
+ * Writes the keys before the text of the reply. Keys that do not fit are left out, and the reply
+ * then lists no reads.
+ */
 function writeReads({ words }: TaskMemory, line: number, reads: Reads | undefined): void {
   words[line + READS] = 0
   if (reads === undefined) return
@@ -246,11 +273,11 @@ function writeReads({ words }: TaskMemory, line: number, reads: Reads | undefine
 }
 
 function readReads({ words }: TaskMemory, line: number): Reads | undefined {
-  const told = words[line + READS]!
-  if (told === 0) return undefined
+  const readsLength = words[line + READS]!
+  if (readsLength === 0) return undefined
   const end = words[line + REPLY_START]! >> 2
   return {
-    keys: new Int32Array(words.subarray(end - told + 1, end)),
+    keys: new Int32Array(words.subarray(end - readsLength + 1, end)),
     fields: words[line + FIELDS]!,
   }
 }
@@ -274,7 +301,10 @@ function writeText(
   return undefined
 }
 
-/** The front's side, when the task is done. undefined: the worker did not get to it. */
+/**
+ * Reads a reply of a finished task; called by the front thread. Undefined means that the worker did
+ * not reach the call.
+ */
 export function readReply(
   memory: TaskMemory,
   index: number,
@@ -293,7 +323,7 @@ export function readReply(
   const text =
     status > LONG
       ? carried
-      : // Results are ASCII by contract, error texts need not be.
+      : // Results are always ASCII; error texts may have other characters.
         status === RESULT
         ? bytes.toString('latin1', start, end)
         : bytes.toString('utf8', start, end)
@@ -308,23 +338,29 @@ export function readReply(
 const carriedOf = (long: LongReplies, index: number): LongReply =>
   long.find(([at]) => at === index)?.[1] ?? ''
 
-/** After all that the front reads beside it while the task runs. */
+/**
+ * Sets the status last, because the front thread reads the other words as soon as the status has
+ * changed.
+ */
 const setStatus = (words: TaskMemory['words'], line: number, status: number): void =>
   void Atomics.store(words, line + STATUS, status)
 
-/** How many calls the worker is through with, from the first on. */
-export function answeredOf({ words }: TaskMemory): number {
+/** Counts the finished calls, from the first on. */
+export function finishedCallsOf({ words }: TaskMemory): number {
   const count = words[COUNT]!
   let index = 0
   while (index < count && Atomics.load(words, lineOf(index) + STATUS) !== WAITING) index++
   return index
 }
 
-/** Microseconds of its worker's processor that the call has taken. */
+/** Processor time of the worker that the call has taken, in microseconds. */
 export const microsOf = (memory: TaskMemory, index: number): number =>
   Atomics.load(memory.words, lineOf(index) + MICROS)
 
 const lineOf = (index: number) => HEADER_WORDS + index * LINE_WORDS
-/** Before the reply: asked for; in the reply: read. No record has the number 0. */
-const recordOf = (words: TaskMemory['words'], line: number): number | undefined =>
-  words[line + RECORD] || undefined
+/**
+ * Snapshot that the call requests or, in the reply, the snapshot that it read. No snapshot has the
+ * number 0.
+ */
+const snapshotOf = (words: TaskMemory['words'], line: number): number | undefined =>
+  words[line + SNAPSHOT] || undefined

@@ -1,47 +1,55 @@
-/** The worker's side of the pool: runs the calls of one task, one after the other. */
+/** The worker's side of the pool: runs the calls of one task in order. */
 import { type MessagePort, threadId } from 'node:worker_threads'
+import { collectPieces, type Piece } from '../../rpc/core/pieces.ts'
 import type { CallBounds, WorkerReply } from '../../rpc/dispatch/worker-call.ts'
-import { collectPieces, type Piece } from '../../rpc/seam/pieces.ts'
 import { saveCompiled } from '../thread/compile-cache.ts'
 import { collectGarbage, collectIfLarge } from '../thread/heaps.ts'
 import type { Clock } from '../thread/running-clock.ts'
 import { putPiece } from './piece-channel.ts'
 import {
-  beginTask,
   countOf,
   createTaskMemory,
   isCancelled,
-  isLiveAsked,
+  isLiveRequested,
   type LongReplies,
   type LongReply,
   type LongTexts,
   readCall,
+  reportLive,
+  startTask,
   type TaskCall,
   type TaskMemory,
-  tellLive,
   writeReply,
 } from './task-memory.ts'
 
-/** What Piscina carries. */
+/** Message that Piscina carries to the worker. */
 export type PoolTask = {
   readonly memory: SharedArrayBuffer
   readonly long: LongTexts
-  /** For the pieces of a large result, as they are made; undefined: they go with the reply. */
+  /**
+   * Port for the pieces of a large result as they are made; undefined sends them with the reply.
+   */
   readonly port: MessagePort | undefined
-  /** It has no call: what the thread's heap holds for nobody shall go, or what V8 compiled be written for the next start. */
+  /**
+   * Set for a task without calls: collect garbage, load modules for later, or write compiled code
+   * to disk.
+   */
   readonly errand?: 'collect' | 'prepare' | 'save compiled'
 }
 
 export type TaskRunner = {
-  /** Never throws. */
+  /** Runs one call; it never throws. */
   run(call: TaskCall, bounds: CallBounds): WorkerReply | Promise<WorkerReply>
-  /** After the last call: nothing may be held by a worker that sleeps. */
+  /** Runs after the last call, so that a sleeping worker has no lease. */
   endTask(): void
-  /** Loads what is needed now and then, in a quiet moment. */
+  /** Loads modules that are rarely needed, at a quiet moment. */
   prepare?(): void
 }
 
-/** @param now the clock that deadlines are by */
+/**
+ * Runs a task in the worker.
+ * @param now clock of the deadlines
+ */
 export async function serveTask(
   task: PoolTask,
   runner: TaskRunner,
@@ -54,7 +62,7 @@ export async function serveTask(
     return []
   }
   const memory = createTaskMemory(task.memory)
-  beginTask(memory, threadId)
+  startTask(memory, threadId)
   const long: [number, LongReply][] = []
   const streamed = task.port && putPiece(task.port)
   try {
@@ -66,8 +74,8 @@ export async function serveTask(
       const put = streamed ?? ((piece: Piece) => void pieces.push(piece))
       const running = runner.run(call, { isExpired, put })
       const reply = running instanceof Promise ? await running : running
-      const told = streamed === undefined ? withPieces(reply, pieces) : reply
-      const carried = writeReply(memory, index, { reply: told, micros: watch.lap() })
+      const sent = streamed === undefined ? withPieces(reply, pieces) : reply
+      const carried = writeReply(memory, index, { reply: sent, micros: watch.lap() })
       if (carried !== undefined) long.push([index, carried])
     }
   } finally {
@@ -77,24 +85,30 @@ export async function serveTask(
 }
 
 type Times = { readonly clockMs: number; readonly cpuMicros: number }
-/** The system adds to a thread's time when its clock ticks: every 4 ms, or more often. */
+/** The system adds processor time to a thread when its clock ticks: every 4 ms, or more often. */
 const TICK_US = 4_000
 
-/** Between two looks at the processor's time: a look takes 0.6 µs, a tenth of a small call (2026-11). */
-const LOOK_MS = 1
+/**
+ * Interval between two reads of the processor time. One read takes 0.6 µs, a tenth of a small call
+ * (2026-11).
+ */
+const CHECK_MS = 1
 
-/** Microseconds that each call took. A look at the processor's time that is older than the call makes it look dearer by less than LOOK_MS. */
+/**
+ * Measures the microseconds of each call. A processor time read before the call makes it look
+ * longer, by less than CHECK_MS.
+ */
 function startWatch() {
   let clockMs = performance.now()
   let cpuMicros = readCpu()
-  let lookedAtMs = clockMs
+  let checkedAtMs = clockMs
   return {
     lap(): number {
       const now = performance.now()
       const before = { clockMs, cpuMicros }
       clockMs = now
-      if (now - lookedAtMs < LOOK_MS) return Math.round((now - before.clockMs) * 1_000)
-      lookedAtMs = now
+      if (now - checkedAtMs < CHECK_MS) return Math.round((now - before.clockMs) * 1_000)
+      checkedAtMs = now
       cpuMicros = readCpu()
       return spentMicros(before, { clockMs, cpuMicros })
     },
@@ -107,8 +121,9 @@ function readCpu(): number {
 }
 
 /**
- * Of this thread's processor. What is shorter than a tick is told by the clock alone; what took longer by the clock and not by the
- * processor waited, for another thread or for what it had asked for.
+ * Estimates the processor time between two measurements. Times below one tick come from the clock
+ * alone. A longer clock time without processor time was spent waiting.
+ * @returns microseconds
  */
 export function spentMicros(before: Times, after: Times): number {
   const clock = (after.clockMs - before.clockMs) * 1_000
@@ -116,9 +131,10 @@ export function spentMicros(before: Times, after: Times): number {
 }
 
 /**
- * What nobody catches ends this thread by `process.exit`, after `report`. Left to Node it is an 'error' event of the thread, and on a busy
- * main thread that may come before the message that the thread is ready: Piscina (5.3) takes it for a start that failed, and never again
- * replaces a thread before there is a task for it. An exit comes after all messages.
+ * Ends this thread by `process.exit` on an uncaught error, after `report`. Node would emit an
+ * 'error' event, which may arrive before the message that the thread is ready. Piscina (5.3) then
+ * counts a failed start, and replaces no thread until there is a task for it. An exit arrives after
+ * all messages.
  */
 export function exitOnUncaught(report: (error: unknown) => void): void {
   process.on('uncaughtException', (error) => {
@@ -133,8 +149,11 @@ function withPieces(reply: WorkerReply, pieces: readonly Piece[]): WorkerReply {
   return { pieces: collectPieces(pieces), ...from }
 }
 
-/** Nobody waits for it. A poll comes after a millisecond of steps or around something dear: what is asked of a busy worker is done here. */
+/**
+ * Tells whether a call was cancelled. The engine polls every millisecond of steps and around
+ * expensive work, so garbage is collected here on request.
+ */
 function isOver(memory: TaskMemory, index: number): boolean {
-  if (isLiveAsked(memory)) tellLive(memory, collectGarbage())
+  if (isLiveRequested(memory)) reportLive(memory, collectGarbage())
   return isCancelled(memory, index)
 }

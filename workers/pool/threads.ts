@@ -1,4 +1,4 @@
-/** The threads of the pool: started, replaced when they end, and ended all together. */
+/** The threads of the pool: started, replaced when they end, and stopped together. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { Piscina, type PiscinaTask, queueOptionsSymbol } from 'piscina'
@@ -9,18 +9,23 @@ import type { LongReplies } from './task-memory.ts'
 
 export type PoolThreadOptions = {
   /**
-   * Module whose default export, or what it resolves to, runs a PoolTask: `serveTask` bound to what the worker opened. Exported as
-   * 'module.exports' too: Piscina requires the file, and Node aborts the process (a failed assertion in CreateRequiredModuleFacade of
-   * 24.21) when the thread is terminated while it wraps a default export without that.
+   * Module whose default export runs a PoolTask: `serveTask`, bound to what the worker opened, or a
+   * promise of it. It must be exported as 'module.exports' too, because Piscina requires the file.
+   * Otherwise Node 24.21 aborts in CreateRequiredModuleFacade when the thread is terminated while
+   * it wraps the default export.
    */
   readonly filename: string
   readonly workerData: unknown
   readonly threads: number
-  /** Megabytes that one worker may have, on its heap and outside. */
+  /** Megabytes that one worker may use, on its heap and outside. */
   readonly heapMb: number
-  /** The thread has ended: its lease can be cleared and its place at the database's gate. */
+  /**
+   * The thread has ended: its lease and its entry at the database's read barrier can be cleared.
+   */
   readonly onThreadEnded: (thread: number) => void
-  /** The thread has loaded its modules and addons; left out: it loads no addon. */
+  /**
+   * Tells whether the thread has loaded its modules and addons; left out when it loads no addon.
+   */
   readonly isLoaded?: (thread: number) => boolean
   /** A worker failed while it had no task. */
   readonly onProblem: (error: Error) => void
@@ -29,31 +34,36 @@ export type PoolThreadOptions = {
 }
 
 export interface PoolThreads {
-  /** On a free thread, or the next that is free; `replayed`: best on one that has replayed this block. Rejects when the thread ended under it. */
+  /**
+   * Runs a task on a free thread, or on the next one that becomes free. It rejects when the thread
+   * ends during the task.
+   * @param replayed block of a trace; a thread that has replayed it is preferred
+   */
   run(task: PoolTask, replayed?: string): Promise<LongReplies>
-  /** Has the garbage of every thread collected, as each is free. */
+  /** Collects the garbage of every thread once that thread is free. */
   collect(): void
-  /** Has every thread load what is needed now and then, as each is free. */
+  /** Makes every thread load rarely needed modules once that thread is free. */
   prepare(): void
-  /** Has what one thread compiled written: the others have the same modules. */
+  /** Writes the compiled code of one thread to disk; the others have the same modules. */
   saveCompiled(): void
   find(thread: number): Worker | undefined
   readonly count: number
-  /** Threads that ended before the stop. */
+  /** Number of threads that ended before the stop. */
   readonly replaced: number
   readonly replays: HolderCounts
-  /** Resolves when all have ended. */
+  /** Ends all threads and resolves when they have ended. */
   stop(): Promise<void>
 }
 
 /**
- * V8's own limit lies this far above ours, and is never to be reached: an allocation that passes it by more than 16 MB, or a collection
- * that does, ends the process and not the thread (2026-11: a loop that keeps strings did, with 128 MB and with the usual young generation).
+ * V8's own limit lies this far above ours, because reaching it may end the process. An allocation
+ * or a collection that exceeds it by more than 16 MB does (2026-11: a loop that keeps strings did,
+ * with 128 MB and with the usual young generation).
  */
 const SPARE_HEAP_MB = 512
-/** How long a stop waits for threads that are still loading, and how often it looks. */
+/** Maximum time that a stop waits for loading threads, and the interval of its checks. */
 const LOAD_MS = 3_000
-const LOOK_MS = 5
+const CHECK_MS = 5
 
 const errand = (what: NonNullable<PoolTask['errand']>): PoolTask => ({
   memory: new SharedArrayBuffer(0),
@@ -89,13 +99,13 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
     },
   })
 
-  /** A thread that is terminated while it loads an addon (that of `secp256k1` throws then) takes the process with it. */
+  /** Waits for loading threads: terminating one inside an addon's load ends the process. */
   async function loaded(): Promise<void> {
     const { isLoaded } = options
     if (isLoaded === undefined) return
     const isLoading = ({ threadId }: Worker) => threadId >= 0 && !isLoaded(threadId)
     const until = performance.now() + LOAD_MS
-    while (piscina.threads.some(isLoading) && performance.now() < until) await sleep(LOOK_MS)
+    while (piscina.threads.some(isLoading) && performance.now() < until) await sleep(CHECK_MS)
   }
 
   function onEach(what: NonNullable<PoolTask['errand']>): void {
@@ -110,7 +120,7 @@ export function startPoolThreads(options: PoolThreadOptions): PoolThreads {
           watch()
           throw error
         }),
-    // One that ends under it has no garbage either.
+    // A thread that ends during the errand has no garbage left, so its failure is ignored.
     collect: () => onEach('collect'),
     prepare: () => onEach('prepare'),
     saveCompiled() {
@@ -136,7 +146,7 @@ type LoadBalancer = NonNullable<
   NonNullable<ConstructorParameters<typeof Piscina>[0]>['loadBalancer']
 >
 type PiscinaWorker = Parameters<LoadBalancer>[1][number]
-/** What Piscina keeps on this side of a task. */
+/** Options that Piscina stores on this side of a task. */
 type ForHolder = { readonly replayed: string }
 
 function forHolder(task: PoolTask, replayed: string | undefined): PoolTask {
@@ -145,7 +155,10 @@ function forHolder(task: PoolTask, replayed: string | undefined): PoolTask {
   return Object.assign({ [queueOptionsSymbol]: own }, task)
 }
 
-/** A free one, the first but for what replays a block; null: all are busy. */
+/**
+ * Chooses a free worker: the first one, or a holder of the replayed block; null means that all are
+ * busy.
+ */
 function chooseWorker(
   holders: Holders,
   task: PiscinaTask,
@@ -163,7 +176,10 @@ function chooseWorker(
   return free.find(({ id }) => id === thread)!
 }
 
-/** Tells when a thread has really ended; gives the function that looks for new ones. */
+/**
+ * Reports each thread's exit.
+ * @returns looks for new threads
+ */
 function watchThreads(piscina: Piscina, options: PoolThreadOptions): () => void {
   const watched = new Set<Worker>()
   function watch(): void {
@@ -180,7 +196,7 @@ function watchThreads(piscina: Piscina, options: PoolThreadOptions): () => void 
   piscina.on('workerCreate', watch)
   piscina.on('error', (error: Error) => {
     watch()
-    // It does not start a worker again whose predecessor failed while starting.
+    // Piscina does not restart a worker whose predecessor failed while starting.
     if (piscina.threads.length === 0) options.onBroken(error)
     else options.onProblem(error)
   })

@@ -1,12 +1,12 @@
-/** What the parts of a node share while it starts and runs. */
-import type { NodeConfig } from '../config/serving.ts'
+/** Context that the parts of a node share while it starts and runs. */
+import type { NodeConfig } from '../config/serving-options.ts'
 import type { Log, LogOptions } from '../observe/log.ts'
 import type { Reporter } from '../observe/reporter.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
 export type NodeContext = {
   readonly config: NodeConfig
-  /** For what is as it should be. */
+  /** Log for regular events; problems go to the reporter. */
   readonly log: Pick<Log, 'debug' | 'info' | 'isLevelEnabled'>
   readonly reporter: Reporter
   readonly logOptions: LogOptions
@@ -15,7 +15,7 @@ export type NodeContext = {
   readonly fail: (message: string) => void
 }
 
-/** The message says what is wrong and what to do. */
+/** An error whose message names the cause and the remedy. */
 export class StartError extends Error {
   override name = 'StartError'
 }

@@ -1,13 +1,20 @@
-/** How a node ends that cannot write any more: it says so first, and lets what is there be read for a while. */
+/**
+ * Ends a node that can no longer write: it reports the failure, and serves reads for a short time.
+ */
 
 import type { Health } from '../observe/health.ts'
 import type { Report } from '../observe/reporter.ts'
 import type { NodeContext } from './context.ts'
 
-/** The first call counts: what fails after it is a consequence. `message` says what is wrong and what to do. */
+/**
+ * Ends the node; later calls are ignored as consequences. `message` names the cause and the remedy.
+ */
 export type Failing = (message: string) => void
 
-/** In which a balancer takes the node out. No more than a few blocks come in this time: the views do not fill. */
+/**
+ * Time for a load balancer to remove the node. Only a few blocks come in this time, so the views do
+ * not fill.
+ */
 const FAILURE_MS = 5_000
 
 export function createFailing(
@@ -19,7 +26,7 @@ export function createFailing(
     if (isFailing) return
     isFailing = true
     health.failed({ text: message, outside: 'it cannot write any more, and ends' })
-    // A start that fails has nothing to show.
+    // A node that fails during its start has nothing to serve.
     if (!health.isServing) return fail(message)
     report('node_fails', { reason: message })
     setTimeout(() => fail(message), FAILURE_MS)

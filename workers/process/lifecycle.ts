@@ -1,38 +1,42 @@
-/** The end of the process: parts are closed in the reverse order of their opening, all of them by one deadline. */
+/**
+ * The end of the process: parts close in the reverse order of their opening, within one deadline.
+ */
 
 export interface Lifecycle {
-  /** Closed before everything that was opened earlier. */
+  /** Registers a part, which closes before all earlier ones. */
   onStop(name: string, stop: Stop, options?: StopOptions): void
   /**
-   * Runs once, however often it is asked for. Never rejects: what fails or hangs is reported and passed over.
-   * @param withinMs for all parts together
+   * Runs once and never rejects: a part that fails or hangs is reported and skipped.
+   * @param withinMs time for all parts together
    */
   stop(withinMs?: number): Promise<void>
   readonly isStopping: boolean
 }
-/** @param withinMs a wait of its own ends by then, with something to spare until the part is passed over */
+/**
+ * @param withinMs time for the part's own waits, a little less than the time until it is skipped
+ */
 export type Stop = (withinMs: number) => void | Promise<void>
 export type StopOptions = {
-  /** What is kept for it, however long the parts before it take. */
-  readonly leastMs?: number
-  /** Moves the deadline: a wait that the operator has asked for. */
+  /** Time that is reserved for the part, however long earlier parts take. */
+  readonly minMs?: number
+  /** Extends the deadline by a wait that the operator has configured. */
   readonly extraMs?: number
-  /** What it waits for at the moment. */
+  /** Says what the part is waiting for. */
   readonly about?: () => string
 }
 
-/** `docker stop` kills after ten seconds, and the process has to end as well. */
+/** `docker stop` kills after ten seconds, and the process needs time to end. */
 export const STOP_MS = 8_000
-/** Kept for closing the connections of clients, whatever the requests in flight take. */
+/** Time that is reserved for closing clients' connections, however long requests take. */
 export const SERVER_MS = 700
-/** After so long of waiting for one part, and as often again, it is said. */
-const TELL_MS = 1_000
+/** A wait for one part is reported after this time, and again after each further interval. */
+const REPORT_MS = 1_000
 const SPARE_MS = 100
 
 export type StopClock = {
   /** Milliseconds. */
   readonly now: () => number
-  /** @returns takes it back */
+  /** @returns a function that cancels the call */
   readonly later: (ms: number, run: () => void) => () => void
 }
 const MACHINE: StopClock = {
@@ -44,9 +48,9 @@ const MACHINE: StopClock = {
 }
 
 export type LifecycleOptions = {
-  /** A part failed while it stopped, or took too long. */
+  /** Called if a part failed while it stopped, or took too long. */
   readonly onProblem: (part: string, reason: string) => void
-  /** The stop waits for this, at most so long. */
+  /** Called while the stop waits for a part, for at most `leftMs`. */
   readonly onWait?: (what: string, leftMs: number) => void
   readonly clock?: StopClock
 }
@@ -65,8 +69,8 @@ export function createLifecycle({
     let until = clock.now() + withinMs
     for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
       until += part.options.extraMs ?? 0
-      const kept = parts.reduce((sum, { options }) => sum + (options.leastMs ?? 0), 0)
-      const leftMs = Math.max(0, until - clock.now() - kept)
+      const reserved = parts.reduce((sum, { options }) => sum + (options.minMs ?? 0), 0)
+      const leftMs = Math.max(0, until - clock.now() - reserved)
       try {
         await within(part, leftMs)
       } catch (error) {
@@ -78,12 +82,14 @@ export function createLifecycle({
   async function within({ name, stop, options: { about } }: Part, ms: number): Promise<void> {
     const { promise: late, reject } = Promise.withResolvers<never>()
     const until = clock.now() + ms
-    const end = clock.later(ms, () => reject(new Error(`not within ${Math.round(ms)} ms`)))
-    let quiet = clock.later(TELL_MS, tell)
-    function tell(): void {
+    const end = clock.later(ms, () =>
+      reject(new Error(`it did not stop within ${Math.round(ms)} ms`)),
+    )
+    let quiet = clock.later(REPORT_MS, report)
+    function report(): void {
       const detail = about?.() ?? ''
       onWait(detail === '' ? name : `${name}: ${detail}`, Math.round(until - clock.now()))
-      quiet = clock.later(TELL_MS, tell)
+      quiet = clock.later(REPORT_MS, report)
     }
     try {
       await Promise.race([stop(Math.max(0, ms - SPARE_MS)), late])
@@ -105,7 +111,7 @@ export function createLifecycle({
   }
 }
 
-/** The first signal asks to stop, the second ends the process at once. */
+/** The first signal requests a stop, the second ends the process at once. */
 export function onSignals(stop: () => void): void {
   let count = 0
   for (const [signal, number] of [

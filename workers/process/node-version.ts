@@ -1,9 +1,12 @@
-/** Which Node can run a node: the first that runs TypeScript, and what the engine needs of V8, without a flag. */
-export const LEAST_NODE = '24.12'
+/**
+ * The oldest Node that runs a node without flags. It runs TypeScript, and its V8 has what the
+ * engine needs.
+ */
+export const MIN_NODE = '24.12'
 
-/** @param version as `process.versions.node` has it */
+/** @param version a version like `process.versions.node` */
 export function isEnough(version: string): boolean {
-  const [major = 0, minor = 0] = LEAST_NODE.split('.').map(Number)
+  const [major = 0, minor = 0] = MIN_NODE.split('.').map(Number)
   const [ours = 0, ourMinor = 0] = version.split('.').map(Number)
   return ours > major || (ours === major && ourMinor >= minor)
 }

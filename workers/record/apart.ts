@@ -1,9 +1,9 @@
-/** Which requests a replay does not ask again, because their answer is not of the view alone. */
-import { CODES } from '../../rpc/seam/errors.ts'
-import type { Answer } from '../../rpc/seam/exchange.ts'
+/** Requests that a replay does not repeat, because their response depends on more than the view. */
+import { CODES } from '../../rpc/core/errors.ts'
+import type { RpcResponse } from '../../rpc/core/exchange.ts'
 import type { Apart } from './lines.ts'
 
-/** For people. */
+/** Reasons as texts for people. */
 export const WHY_APART: Readonly<Record<Apart, string>> = {
   send: 'sends: a record has what the writer took of them, not their bytes',
   subscription: 'subscriptions: their names are chosen by chance',
@@ -30,18 +30,24 @@ const BY_METHOD: ReadonlyMap<string, Apart> = new Map(
   ),
 )
 
-/** @param method as it was sent; undefined: its answer is of the view, or of the request alone */
+/**
+ * @param method method as it was sent
+ * @returns undefined if the response depends on the view or the request alone
+ */
 export const apartOf = (method: unknown): Apart | undefined =>
   typeof method === 'string' ? BY_METHOD.get(method) : undefined
 
-/** Of an error that says how busy a machine was. Quotes of what clients sent are escaped, so that no result looks like one. */
+/**
+ * Detects errors that depend on the load of the machine. Quotes of clients' texts are escaped, so
+ * no result matches.
+ */
 const isOfMachine = (text: string): boolean =>
   text.includes(LATE) || (text.includes(REFUSED) && text.includes('"data":{"reason":'))
 const [LATE, REFUSED] = [`"code":${CODES.timeout}`, `"code":${CODES.limited}`]
-/** Parts that are longer are results. */
+/** Longer parts are results. */
 const ERROR_CHARACTERS = 4_096
 
-export const isMachines = ({ parts, text }: Pick<Answer, 'parts' | 'text'>): boolean =>
+export const isMachines = ({ parts, text }: Pick<RpcResponse, 'parts' | 'text'>): boolean =>
   parts === undefined
     ? text !== undefined && isOfMachine(text)
     : parts.some(

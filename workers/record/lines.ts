@@ -1,66 +1,76 @@
-/** What the lines of a record are: the first says what the node was, each other one is something that its writer took, in that order. */
+/**
+ * Lines of a recording: the first describes the node; each further line is an input of its writer,
+ * in order.
+ */
 import type { Endpoint, LatestHead } from '../../engine/chain/types.ts'
 import type { ForkTimes } from '../../engine/chainspec/fork-times.ts'
 import type { WriterEvent, WriterLimits } from '../../engine/sources/writer/types.ts'
-import type { Beginning, FillRow, KeeperAnswer, StoredHead } from '../../engine/storage/types.ts'
-import type { Limits } from '../../rpc/seam/limits.ts'
-import type { StateMode } from '../../rpc/seam/ports.ts'
+import type {
+  FillRow,
+  PersistenceResponse,
+  ResyncStart,
+  StoredHead,
+} from '../../engine/storage/types.ts'
+import type { Limits } from '../../rpc/core/limits.ts'
+import type { StateMode } from '../../rpc/core/ports.ts'
 
 export type Head = {
   readonly type: 'head'
-  /** Of the program. */
+  /** Version of the program. */
   readonly version: string
-  /** A name that is known, or the text of the genesis.json. */
+  /** Name of a known chain, or the text of a genesis.json. */
   readonly chain: { readonly name: string } | { readonly genesis: string }
-  /** Times of forks in place of the chain's own (`--fork-time`). */
+  /** Fork times that replace those of the chain (`--fork-time`). */
   readonly forkTimes?: ForkTimes | undefined
   readonly mode: StateMode
-  /** What a lazy state began with; undefined: the genesis. */
-  readonly start: Beginning | undefined
+  /** Start of a lazy state; undefined if the node started from the genesis. */
+  readonly start: ResyncStart | undefined
   readonly heldFlashblocks: number
-  /** Requests of clients, so many a second at most, and bytes of them; undefined: they are not in it. */
+  /** Limits of the recorded client requests; undefined if they are not recorded. */
   readonly requests: RequestBounds | undefined
-  /** How they were answered. */
+  /** Configuration with which requests were answered. */
   readonly serving: Serving
 }
 
 export type RequestBounds = { readonly perSecond: number; readonly bytesPerSecond: number }
-/** What of a node's configuration can be seen in answers. */
+/** Settings of a node that change its responses. */
 export type Serving = {
   readonly latest: LatestHead
   readonly methods: 'all' | 'standard'
   readonly traceModeOptional: boolean
-  /** Those that are not the default. */
+  /** Limits that differ from their defaults. */
   readonly limits: Partial<Limits>
 }
 
-/** When it was taken. */
+/** Clocks at the time of an input. */
 export type Taken = {
-  /** What the writer's clock said each time that it was asked, in milliseconds. */
+  /** Milliseconds that the writer's clock returned at each of its calls. */
   readonly now: readonly number[]
   /** Milliseconds since 1970. */
   readonly wall: number
 }
 
-/** Of a keeper's answer what names it: the answer itself comes of the keeper again. */
-export type AnswerName = { readonly type: KeeperAnswer['type']; readonly of: unknown }
+/** Names a response of the persistence thread; in a replay the thread makes the response again. */
+export type ResponseName = { readonly type: PersistenceResponse['type']; readonly of: unknown }
 
 export type Line =
   | RequestLine
   | LeftLine
-  /** The writer begins. */
+  /** The writer started. */
   | (Taken & {
       readonly type: 'open'
       readonly seed: number
       readonly limits: Partial<WriterLimits>
     })
-  /** Values of the state, or code, or headers, that were read of others: they are in the database before the next line. */
+  /**
+   * State values, code or headers that were fetched; they are in the database before the next line.
+   */
   | (Taken & {
       readonly type: 'fill'
       readonly block: StoredHead
       readonly rows: readonly FillRow[]
     })
-  /** A frame as it came. */
+  /** A frame as it arrived. */
   | (Taken & {
       readonly type: 'frame'
       readonly feed: number
@@ -69,53 +79,62 @@ export type Line =
     } & After)
   | (Taken & {
       readonly type: 'answer'
-      readonly answer: AnswerName
+      readonly answer: ResponseName
     } & After)
   | (Taken & {
       readonly type: 'event'
       readonly event: Exclude<WriterEvent, { readonly type: 'packet' | 'answer' }>
     } & After)
-  /** The txpool has accepted these. */
+  /** Transactions that the txpool accepted. */
   | {
       readonly type: 'expect'
       readonly transactions: readonly { readonly raw: Uint8Array; readonly from?: Uint8Array }[]
     }
 
-/** `published`: the record that is the newest after it, where it made one; until then requests are asked again that read the one before. */
-type After = { readonly published?: number | undefined; readonly shows?: Shown | undefined }
+/**
+ * `published` is the newest snapshot after the line, if it made one. Requests that read the
+ * snapshot before are repeated until then.
+ */
+type After = { readonly published?: number | undefined; readonly shows?: VisibleHeads | undefined }
 
-/** A body that a client sent, and what it was answered: nothing of who it is. Such lines stand somewhere behind that of the record that they read. */
+/**
+ * A client's request and its response, without the client's identity. The line follows that of the
+ * snapshot which it read.
+ */
 export type RequestLine = {
   readonly type: 'request'
-  /** When it was answered, milliseconds since 1970; how long that took. */
+  /** Time of the response in milliseconds since 1970, and its duration. */
   readonly wall: number
   readonly ms: number
   readonly endpoint: Endpoint
-  /** It came over a WebSocket. */
+  /** True if the request came over a WebSocket. */
   readonly isSocket: boolean
-  /** Some names: for those who look. */
+  /** Some of the methods, for people. */
   readonly methods: readonly string[]
-  /** The record that its answer was read from. */
+  /** Number of the snapshot that the response was read from. */
   readonly record: number
-  /** What is asked again; otherwise why not, and nothing of what it said. */
+  /** The request to repeat. If it is missing, `apart` says why, and its content is not recorded. */
   readonly asked?: Question | undefined
   readonly apart?: Apart | undefined
 }
 export type Question = {
   readonly body: string
-  /** X-Min-Flashblock, as it was sent. */
+  /** Value of X-Min-Flashblock. */
   readonly minFlashblock?: string | undefined
-  /** One, or those of a batch; items that are not asked again are neither here nor in the body. */
-  readonly answers: readonly AnswerDigest[]
+  /**
+   * One digest, or one for each item of a batch; items that are not repeated are missing here and
+   * in the body.
+   */
+  readonly answers: readonly ResponseDigest[]
 }
-/** `begins`: all of it, where it is short. */
-export type AnswerDigest = {
+/** `begins` has all of a short response. */
+export type ResponseDigest = {
   readonly bytes: number
-  /** XXH3. */
+  /** XXH3 hash. */
   readonly hash: bigint
   readonly begins: string
 }
-/** Why the same question has another answer, though the view is the same. */
+/** Reasons why the same request gets another response on the same view. */
 export type Apart =
   | 'send'
   | 'subscription'
@@ -126,27 +145,30 @@ export type Apart =
   | 'txpool'
   | 'elsewhere'
   | 'machine'
-/** So many were left out since the line before, because of the bounds. */
+/** Number of requests left out since the previous line, because of the limits. */
 export type LeftLine = { readonly type: 'left'; readonly wall: number; readonly requests: number }
 
-/** What can be read after it: a replay is held to it. */
-export type Shown = {
+/** Heads that are visible after a line; a replay is compared with them. */
+export type VisibleHeads = {
   readonly record: number
   readonly canonical: number
   readonly pending: number
   readonly index: number
-  /** Of the pending block up to its newest flashblock: header, receipts and all. */
+  /** Hash of the partial header of the pending block up to its newest flashblock. */
   readonly hash: Uint8Array
   readonly canonicalHash: Uint8Array
 }
 
-export type Place = { readonly number: number; readonly index: number }
+export type FlashblockPosition = { readonly number: number; readonly index: number }
 export type ReplayData = {
   readonly path: string
-  /** How many times as fast as it was; undefined: as fast as it goes. */
+  /** Speed relative to the recording; undefined replays as fast as possible. */
   readonly speed: number | undefined
-  /** The first flashblock at, or behind, which it ends; undefined: the end of the record. */
-  readonly until: Place | undefined
+  /**
+   * The replay ends at the first flashblock at or after this position; undefined replays the whole
+   * recording.
+   */
+  readonly until: FlashblockPosition | undefined
 }
 
 export type ReplayStatus = {
@@ -154,33 +176,33 @@ export type ReplayStatus = {
   readonly blocks: number
   readonly values: number
   readonly events: number
-  /** Times that something was shown, and held to what the record says. */
+  /** Number of comparisons with the visible heads of the recording. */
   readonly held: number
-  /** The newest flashblock. */
-  readonly shown: Shown | undefined
+  /** The newest visible heads. */
+  readonly shown: VisibleHeads | undefined
 }
-/** How it ended. */
+/** The result of a replay. */
 export type ReplayEnd = ReplayStatus & {
-  /** What was shown otherwise than in the record; undefined: nothing. */
+  /** The first difference from the recording; undefined if there is none. */
   readonly differs: string | undefined
   readonly isStopped: boolean
 }
 
-export const nameOf = (answer: KeeperAnswer): AnswerName => {
-  const { type } = answer
+export const nameOf = (response: PersistenceResponse): ResponseName => {
+  const { type } = response
   switch (type) {
     case 'filled':
     case 'preview':
-      return { type, of: answer.request }
+      return { type, of: response.request }
     case 'unfolded':
-      return { type, of: answer.toId }
+      return { type, of: response.toId }
     case 'rewound':
-      return { type, of: answer.hash }
+      return { type, of: response.hash }
     case 'labelled':
-      return { type, of: answer.marks }
+      return { type, of: response.labelledHeads }
     case 'failed':
-      return { type, of: answer.message }
+      return { type, of: response.message }
     default:
-      return { type, of: answer.id }
+      return { type, of: response.id }
   }
 }

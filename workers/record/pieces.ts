@@ -1,4 +1,7 @@
-/** Lines that go together: more in one piece compress better, fewer are lost with a kill. */
+/**
+ * Lines are sent in pieces: larger pieces compress better, smaller ones lose less when the process
+ * is killed.
+ */
 import type { Line } from './lines.ts'
 import { encodeLine } from './values.ts'
 
@@ -7,18 +10,18 @@ const PIECE_MS = 250
 
 export interface Pieces {
   add(line: Line): void
-  /** Nothing waits to be told any more. */
+  /** Sends all lines that wait. */
   flush(): void
 }
 
-export function createPieces(tell: (lines: Uint8Array<ArrayBuffer>) => void): Pieces {
+export function createPieces(emit: (lines: Uint8Array<ArrayBuffer>) => void): Pieces {
   let texts: string[] = []
   let bytes = 0
   let timer: NodeJS.Timeout | undefined
   const flush = () => {
     clearTimeout(timer)
     timer = undefined
-    if (texts.length > 0) tell(new TextEncoder().encode(texts.join('')))
+    if (texts.length > 0) emit(new TextEncoder().encode(texts.join('')))
     texts = []
     bytes = 0
   }

@@ -1,85 +1,88 @@
-/** A body of JSON-RPC as a replay asks it again: whole, or without those items of a batch that have no answer of their own place. */
+/**
+ * Selects what a replay can repeat of a JSON-RPC body: the whole body, or some items of a batch.
+ */
 import { checksumOf } from '../../engine/primitives/checksum.ts'
-import type { Answer, Part as AnswerPart } from '../../rpc/seam/exchange.ts'
+import type { Part as ResponsePart, RpcResponse } from '../../rpc/core/exchange.ts'
 import { apartOf } from './apart.ts'
-import type { AnswerDigest, Apart } from './lines.ts'
+import type { Apart, ResponseDigest } from './lines.ts'
 
-export type Looked = {
+export type Repeatable = {
   readonly methods: readonly string[]
-  /** What is asked again; undefined: nothing, `apart` says why. */
+  /** The body to repeat; undefined if nothing is repeated, for the reason in `apart`. */
   readonly body: string | undefined
   readonly apart: Apart | undefined
-  /** Of a batch of which not all is asked again. */
+  /** The repeated part of a batch, if it is not repeated as a whole. */
   readonly part: Part | undefined
 }
-/** Places of items of a batch, and how many it has. */
-type Part = { readonly places: readonly number[]; readonly items: number }
+/** Indexes of the repeated items of a batch, and its number of items. */
+type Part = { readonly indexes: readonly number[]; readonly items: number }
 
-export type Said = Pick<Answer, 'parts' | 'text'>
+export type Said = Pick<RpcResponse, 'parts' | 'text'>
 
-/** For those who look. */
-const METHODS_SHOWN = 8
+/** Limits of the method names for people. */
+const METHODS_LISTED = 8
 const NAME_CHARACTERS = 64
 
-export function lookAt(body: string): Looked {
+export function repeatableOf(body: string): Repeatable {
   const parsed = parse(body)
   const items: readonly unknown[] = Array.isArray(parsed) ? parsed : [parsed]
   const names = items.map(methodOf)
   const methods = [...new Set(names.filter((name) => name !== undefined))]
-    .slice(0, METHODS_SHOWN)
+    .slice(0, METHODS_LISTED)
     .map((name) => name.slice(0, NAME_CHARACTERS))
   const reasons = names.map(apartOf)
   const apart = reasons.find((reason) => reason !== undefined)
   if (apart === undefined) return { methods, body, apart, part: undefined }
-  const kept = [...items.keys()].filter((at) => reasons[at] === undefined)
-  // A notification has no answer, and then nobody can say which one is whose.
+  const retained = [...items.keys()].filter((at) => reasons[at] === undefined)
+  // Without a response for every item, responses cannot be matched with items.
   const isPlain = items.every(hasId)
-  if (kept.length === 0 || !isPlain) return { methods, body: undefined, apart, part: undefined }
+  if (retained.length === 0 || !isPlain) return { methods, body: undefined, apart, part: undefined }
   return {
-    ...{ methods, apart },
-    body: JSON.stringify(kept.map((at) => items[at])),
-    part: { places: kept, items: items.length },
+    methods,
+    apart,
+    body: JSON.stringify(retained.map((at) => items[at])),
+    part: { indexes: retained, items: items.length },
   }
 }
 
 /**
- * Of an answer, of each item where it is that of a batch and not large: length, hash and beginning. An item is as JSON.stringify writes what
- * JSON.parse has read, so that it is the same in whatever company.
+ * Digests of a response, or of each item of a small batch: length, hash and beginning. Items are
+ * parsed and written again, so that their text does not depend on the batch.
  */
-export function digestsOf(said: Said): readonly AnswerDigest[] {
+export function digestsOf(said: Said): readonly ResponseDigest[] {
   const items = itemsOf(said)
-  if (items === undefined) return [digestOf(said.parts ?? [said.text ?? ''], BEGINNING)]
-  const beginning = Math.max(LEAST_BEGINNING, Math.floor(BATCH_BEGINNINGS / items.length))
-  return items.map((item) => digestOf([JSON.stringify(item)], beginning))
+  if (items === undefined) return [digestOf(said.parts ?? [said.text ?? ''], PREFIX_CHARACTERS)]
+  const prefix = Math.max(MIN_PREFIX_CHARACTERS, Math.floor(BATCH_PREFIX_CHARACTERS / items.length))
+  return items.map((item) => digestOf([JSON.stringify(item)], prefix))
 }
 
-/** What these items of a batch were answered; undefined: it has not an answer for each item, or is large. */
-export function partOf(said: Said, { places, items }: Part): Said | undefined {
+/** Selects the responses to these items; undefined if the batch is large or lacks a response. */
+export function partOf(said: Said, { indexes, items }: Part): Said | undefined {
   const all = itemsOf(said)
   if (all?.length !== items) return undefined
-  return { text: JSON.stringify(places.map((at) => all[at])) }
+  return { text: JSON.stringify(indexes.map((at) => all[at])) }
 }
 
-/** The request of the body that its answer number `at` is of, as far as that can be said. */
+/** Finds the request that belongs to response number `at`. */
 export function requestOf(
   body: string,
   at: number,
 ): { readonly body: string; readonly method?: string | undefined } {
   const parsed = parse(body)
   if (!Array.isArray(parsed)) return { body, method: methodOf(parsed) }
-  // Notifications have none.
+  // Notifications have no response.
   const item: unknown = parsed.filter(hasId)[at]
   return { body: JSON.stringify(item) ?? body, method: methodOf(item) }
 }
 
-/** Characters of an answer that stand in the record, and of all items of a batch together. */
-const BEGINNING = 512
-const BATCH_BEGINNINGS = 2_048
-const LEAST_BEGINNING = 64
+/** Characters of a response in the recording; all items of a batch share the second limit. */
+const PREFIX_CHARACTERS = 512
+const BATCH_PREFIX_CHARACTERS = 2_048
+const MIN_PREFIX_CHARACTERS = 64
 
-function digestOf(parts: readonly AnswerPart[], beginning: number): AnswerDigest {
+function digestOf(parts: readonly ResponsePart[], prefix: number): ResponseDigest {
   const bytes = parts.reduce((sum, part) => sum + part.length, 0)
-  return { bytes, hash: checksumOf(parts), begins: beginningOf(parts, beginning) }
+  return { bytes, hash: checksumOf(parts), begins: prefixOf(parts, prefix) }
 }
 
 function itemsOf({ parts, text = '' }: Said): readonly unknown[] | undefined {
@@ -88,7 +91,7 @@ function itemsOf({ parts, text = '' }: Said): readonly unknown[] | undefined {
   return Array.isArray(items) ? items : undefined
 }
 
-function beginningOf(parts: readonly AnswerPart[], characters: number): string {
+function prefixOf(parts: readonly ResponsePart[], characters: number): string {
   let text = ''
   for (const part of parts) {
     const rest = characters - text.length
@@ -99,7 +102,7 @@ function beginningOf(parts: readonly AnswerPart[], characters: number): string {
 }
 const latin1 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1')
 
-/** undefined: it is no JSON. */
+/** Returns undefined if the text is not JSON. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -1,19 +1,19 @@
-/** The lines of a record. */
+/** Reads the lines of a recording. */
 import type { Head, Line } from './lines.ts'
 import { RecordError, readSections } from './sections.ts'
 import { decodeLine } from './values.ts'
 
 export type Opened = {
   readonly head: Head
-  /** All but the head, once; section by section as they are taken. */
+  /** All lines after the head, once; sections are read on demand. */
   readonly lines: Iterable<Line>
-  /** Bytes of the file that were read. */
+  /** Number of bytes of the file that were read. */
   read(): number
-  /** Known when all lines were taken: behind the last whole section is something that is none. */
+  /** True if data after the last full section is damaged; known after the last line. */
   isCut(): boolean
 }
 
-/** @throws {RecordError} where the file is no record; errors of the system where it cannot be read */
+/** @throws {RecordError} if the file is no recording; errors of the system if it cannot be read */
 export function openRecord(path: string): Opened {
   const sections = readSections(path)
   let [read, isCut] = [0, false]
@@ -32,12 +32,14 @@ export function openRecord(path: string): Opened {
     try {
       return decodeLine(line)
     } catch (error) {
-      throw new RecordError(`${path}: a line is none: ${(error as Error).message}`)
+      throw new RecordError(`${path}: a line is invalid: ${(error as Error).message}`)
     }
   }
   const all = lines()
   const head = all.next().value as Head | undefined
   if (head?.type !== 'head')
-    throw new RecordError(`${path} says nothing of the node that was recorded: it was cut at once`)
+    throw new RecordError(
+      `${path} is incomplete: its first line, which describes the recorded node, is missing`,
+    )
   return { head, lines: all as Iterable<Line>, read: () => read, isCut: () => isCut }
 }

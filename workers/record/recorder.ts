@@ -1,13 +1,16 @@
-/** Writes a record: lines become sections, one packed at a time, up to a bound of bytes and of time. */
+/**
+ * Writes a recording: compresses lines into sections, one at a time, up to limits of bytes and
+ * time.
+ */
 import { type FileHandle, open } from 'node:fs/promises'
 import { packSection, SECTION_BYTES } from './sections.ts'
 
 export type RecorderOptions = {
   readonly path: string
-  /** Of the file. */
-  readonly mostBytes: number
-  readonly mostMs: number
-  /** Nothing more is taken, and why. */
+  /** Maximum size of the file. */
+  readonly maxBytes: number
+  readonly maxMs: number
+  /** Called when the recorder stops taking lines, with the reason. */
   readonly onFull: (reason: Full) => void
 }
 export type Full = 'bytes' | 'seconds' | 'slow' | 'failed'
@@ -19,21 +22,21 @@ export type Recorded = {
 }
 
 export interface Recorder {
-  /** Whole lines. */
+  /** Adds full lines. */
   add(lines: Uint8Array): void
-  /** What was added is on the disk when it resolves. */
+  /** Resolves when all added lines are on the disk. */
   close(): Promise<Recorded>
   readonly bytes: number
 }
 
-/** Lines that wait for a disk or a processor. */
+/** Maximum bytes of lines that wait for the disk or the processor. */
 const WAITING_BYTES = SECTION_BYTES
-/** Of a section: those before it are good whatever becomes of it. */
+/** Maximum size of a section; earlier sections stay valid if one is damaged. */
 const TAKEN_BYTES = 4 * 2 ** 20
 
-/** A file that is there is left alone. @throws errors of the system */
+/** Makes a new file; an existing file is an error. @throws errors of the system */
 export async function openRecorder(options: RecorderOptions): Promise<Recorder> {
-  const { path, mostBytes, mostMs, onFull } = options
+  const { path, maxBytes, maxMs, onFull } = options
   const file: FileHandle = await open(path, 'wx')
   let waiting: Uint8Array[] = []
   let waitingBytes = 0
@@ -46,12 +49,12 @@ export async function openRecorder(options: RecorderOptions): Promise<Recorder> 
     full = reason
     onFull(reason)
   }
-  const timer = setTimeout(() => stop('seconds'), mostMs)
+  const timer = setTimeout(() => stop('seconds'), maxMs)
 
   async function write(): Promise<void> {
     while (waiting.length > 0 && full !== 'bytes' && full !== 'failed') {
       const section = await packSection(take())
-      if (done.bytes + section.length > mostBytes) return stop('bytes')
+      if (done.bytes + section.length > maxBytes) return stop('bytes')
       await file.write(section)
       done.bytes += section.length
       done.sections++
@@ -78,7 +81,10 @@ export async function openRecorder(options: RecorderOptions): Promise<Recorder> 
   }
   return {
     add(lines) {
-      // What came before the end of its time is written; a gap would be none of the node's.
+      /*
+       * Lines are still accepted when the time is over. After a dropped line none is, because the
+       * gap would change a replay.
+       */
       if (full === 'bytes' || full === 'slow' || full === 'failed') return
       if (waitingBytes + lines.length > WAITING_BYTES) return stop('slow')
       waiting.push(lines)

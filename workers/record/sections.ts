@@ -1,27 +1,33 @@
 /**
- * The file of a record: sections, each a zstd frame of whole lines behind a skippable frame with its length and checksum. So a file that
- * was cut is good up to its last whole section, and `zstd -dc FILE` shows all of it.
+ * File format of a recording: sections of full lines, each compressed as one zstd frame. A
+ * skippable frame with length and checksum precedes each.
+ * A truncated file is valid up to its last full section, and `zstd -dc FILE` prints all of it.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { constants, zstdCompress, zstdDecompressSync } from 'node:zlib'
 import { checksum } from '../../engine/primitives/checksum.ts'
 
-/** Of a skippable frame (RFC 8878, 3.1.2), which every reader of zstd passes over. */
+/** Magic number of a skippable frame (RFC 8878, 3.1.2), which every zstd decoder ignores. */
 const MAGIC = 0x184d2a5f
-/** Magic, length of the rest; version, length of the frame behind it, xxh3 of that. */
+/**
+ * Bytes of the magic number, remaining length, version, length of the following frame, and its xxh3
+ * hash.
+ */
 const HEAD_BYTES = 8 + 4 + 4 + 8
 export const VERSION = 3
-/** Of a section, before and after it is unpacked: what is longer was not made here. */
+/**
+ * Maximum size of a section before and after decompression; the recorder makes none that is longer.
+ */
 export const SECTION_BYTES = 64 * 2 ** 20
-/** zstd's own default. */
+/** Default level of zstd. */
 const LEVEL = 3
 
-/** The file is none, or of another version. The message says which. */
+/** The file is no recording, or has another version; the message says which. */
 export class RecordError extends Error {
   override name = 'RecordError'
 }
 
-/** On another thread. @param lines whole lines */
+/** Compresses a section on another thread. @param lines full lines */
 export function packSection(lines: Uint8Array): Promise<Uint8Array> {
   const params = { [constants.ZSTD_c_compressionLevel]: LEVEL }
   return new Promise((resolve, reject) => {
@@ -41,13 +47,13 @@ export function packSection(lines: Uint8Array): Promise<Uint8Array> {
 
 export type Section = {
   readonly lines: readonly string[]
-  /** Where the next one begins. */
+  /** Offset of the next section. */
   readonly end: number
 }
 
 /**
- * One section after the other, up to the last that is whole; then whether anything is behind it.
- * @throws {RecordError} where the file begins with something else
+ * Yields the full sections; returns if damaged data follows.
+ * @throws {RecordError} if the file starts with other data
  */
 export function* readSections(path: string): Generator<Section, { readonly isCut: boolean }> {
   const file = openSync(path, 'r')
@@ -70,15 +76,15 @@ export function* readSections(path: string): Generator<Section, { readonly isCut
 /** @throws {RecordError} */
 function checkFirst(path: string, head: Buffer): void {
   if (head.length < HEAD_BYTES || head.readUInt32LE(0) !== MAGIC)
-    throw new RecordError(`${path} is no record: \`flashnode record --out FILE\` makes one`)
+    throw new RecordError(`${path} is not a recording: \`flashnode record --out FILE\` makes one`)
   const version = head.readUInt32LE(8)
   if (version !== VERSION)
     throw new RecordError(
-      `${path} has version ${version} and this is version ${VERSION}: replay it with the program that made it`,
+      `${path} has format version ${version}, expected ${VERSION}: replay it with the version of flashnode that recorded it`,
     )
 }
 
-/** undefined: it is not whole, or not what was written. */
+/** Returns undefined if the frame is incomplete or damaged. */
 function frameOf(file: number, at: number, head: Buffer): Buffer | undefined {
   const isHead =
     head.length === HEAD_BYTES &&

@@ -1,18 +1,21 @@
-/** Plain data as lines of JSON and back: what crosses threads here has bytes and bigints, which JSON has not. */
+/** Encodes plain data with bytes and bigints, which JSON lacks, as lines of JSON. */
 import { bytesToHex, hexToBytes } from '../../engine/primitives/hex.ts'
 
-/** Bytes are `0x…`, bigints `12n`; a text that looks like one of them, or begins so, has a `$` before it. */
+/**
+ * Encodes bytes as `0x…` and bigints as `12n`; a text that could be mistaken for them gets the
+ * prefix `$`.
+ */
 export const encodeLine = (value: object): string =>
   JSON.stringify(value, function (this: Record<string, unknown>, key) {
-    // Not the second argument: Buffer has a toJSON of its own.
+    // The second argument is unsuitable, because Buffer.toJSON has changed it already.
     const field = this[key]
     if (field instanceof Uint8Array) return bytesToHex(field)
     if (typeof field === 'bigint') return `${field}n`
-    if (typeof field === 'string' && LOOKS.test(field)) return `$${field}`
+    if (typeof field === 'string' && LIKE_ENCODED.test(field)) return `$${field}`
     return field
   })
 
-/** @throws {SyntaxError} for what is no line of `encodeLine` */
+/** @throws {SyntaxError} if the text is no line of `encodeLine` */
 export const decodeLine = (line: string): unknown =>
   JSON.parse(line, (_, value: unknown) => {
     if (typeof value !== 'string') return value
@@ -22,4 +25,4 @@ export const decodeLine = (line: string): unknown =>
   })
 
 const BIGINT = /^-?\d+n$/
-const LOOKS = /^(\$|0x|-?\d+n$)/
+const LIKE_ENCODED = /^(\$|0x|-?\d+n$)/

@@ -1,9 +1,12 @@
-/** How controls come to the sequencer, and what they need of the chain and of other threads. */
+/**
+ * Queue of controls for the sequencer, with access to the chain and other threads for carrying them
+ * out.
+ */
 
 import { randomBytes } from 'node:crypto'
 import type { MessagePort } from 'node:worker_threads'
-import { readNewest } from '../../engine/chain/newest.ts'
 import type { Block, ChainReader } from '../../engine/chain/types.ts'
+import { readNewest } from '../../engine/chain/view-reads.ts'
 import { isSigned } from '../../engine/primitives/transaction.ts'
 import type {
   ControlledBlock,
@@ -17,13 +20,13 @@ export function controlPort(options: {
   readonly reader: ChainReader
   readonly store: StoreReader
   readonly writer: MessagePort
-  readonly tell: (message: FromSequencer) => void
+  readonly notify: (message: FromSequencer) => void
 }): { readonly port: ControlPort; push(request: ControlRequest): void } {
-  const { reader, store, writer, tell } = options
+  const { reader, store, writer, notify } = options
   const waiting: ControlRequest[] = []
   const port: ControlPort = {
     next: () => waiting.shift(),
-    done: (answer) => tell({ type: 'controlled', answer }),
+    done: (response) => notify({ type: 'controlled', response }),
     rewind: (to) => writer.postMessage({ type: 'rewind', to } satisfies SequencerToWriter),
     isFlat: () =>
       readNewest(reader, 'flashblocks', ({ pending, latest }) => pending.number === latest.number),
@@ -33,13 +36,13 @@ export function controlPort(options: {
       readNewest(reader, 'standard', (view) =>
         Number(view.block({ tag: 'finalized' })?.number ?? view.canonical.number),
       ),
-    isKept: (number) => store.isUnfoldable(number),
+    isUnfoldable: (number) => store.canUnwindTo(number),
     salt: () => randomBytes(8),
   }
   return { port, push: (request) => void waiting.push(request) }
 }
 
-/** Nothing where one of them is not there. */
+/** Returns the blocks from this number on; empty if one of them is missing. */
 const blocksFrom = (reader: ChainReader, number: number): readonly ControlledBlock[] =>
   readNewest(reader, 'standard', (view) => {
     const blocks: ControlledBlock[] = []

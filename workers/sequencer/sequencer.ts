@@ -1,24 +1,30 @@
-/** The sequencer's thread (of a development network): gives the state machine its clock, parent, txpool, roots, journal and feed, and calls it when it is due. */
+/**
+ * The sequencer's thread of a development network. It connects the state machine to its inputs and
+ * outputs, and runs due steps.
+ */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
-import type { SealedBlock } from '../../engine/chain/types.ts'
+import type { UpstreamBlock } from '../../engine/chain/types.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
 import { engineByName } from '../../engine/evm/engines/registry.ts'
 import type { WireForm } from '../../engine/flashblocks/codec.ts'
-import { createPlaces } from '../../engine/flashblocks/places.ts'
-import type { FeedPlace } from '../../engine/flashblocks/types.ts'
+import { createMessageIds } from '../../engine/flashblocks/identity.ts'
+import type { FeedMessageId } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
-import type { L1Figures } from '../../engine/sources/sequencer/attributes.ts'
+import type { L1FeeInputs } from '../../engine/sources/sequencer/attributes.ts'
 import type { Wait } from '../../engine/sources/sequencer/building.ts'
+import {
+  MAX_DEPOSITS,
+  type UserDeposit,
+} from '../../engine/sources/sequencer/first-transactions.ts'
 import { createSequencer, type Sequencer } from '../../engine/sources/sequencer/sequencer.ts'
 import type { Roots, SequencerPorts } from '../../engine/sources/sequencer/types.ts'
-import { MAX_DEPOSITS, type UserDeposit } from '../../engine/sources/sequencer/user-deposits.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
 import { openJournal } from '../../engine/storage/directory/journal.ts'
-import { storageFailure } from '../../engine/storage/keeper/failure.ts'
-import type { KeeperAnswer } from '../../engine/storage/types.ts'
-import { postRequest } from '../keeper/request.ts'
+import { storageFailure } from '../../engine/storage/persistence/failure.ts'
+import type { PersistenceResponse } from '../../engine/storage/types.ts'
+import { postRequest } from '../persistence/request.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
 import type {
   FromSequencer,
@@ -30,38 +36,40 @@ import type {
 import { createQuestions } from '../thread/questions.ts'
 import { createTxpoolQuestions } from '../writer/txpool-questions.ts'
 import { controlPort } from './control-port.ts'
-import { isShown } from './shown-place.ts'
+import { isVisible } from './newest-visible.ts'
 
-/** What the sequencer's thread is started with. */
 export type SequencerData = SharedNode & {
-  /** To the keeper, for roots. */
-  readonly keeper: MessagePort
-  /** To the writer: packets and sealed blocks; it says what it has published. */
+  /** Port to the persistence thread, for roots. */
+  readonly persistence: MessagePort
+  /** Port to the writer for packets and sealed blocks; the writer reports what it has published. */
   readonly writer: MessagePort
   /** Path of the flashblock journal. */
   readonly journal: string
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
   readonly form: WireForm
-  /** Gas that gasless transactions may use of a block; 0: no bound. */
+  /** Maximum gas of gasless transactions in a block; 0 means no limit. */
   readonly gaslessBlockGasLimit: number
-  readonly l1: L1Figures
+  readonly l1: L1FeeInputs
 }
 
 type Thread = {
   readonly main: MessagePort
   readonly data: SequencerData
   readonly ports: SequencerPorts
-  /** Takes a message of main's; true: stop. */
+  /** Handles a message of the main thread; returns true for a stop. */
   onMain(message: ToSequencer): boolean
   close(): void
 }
 
-// Not awaited: V8 aborts the process when a thread is terminated while its modules await.
+/*
+ * The call is not awaited, because V8 aborts the process if a thread is terminated during a
+ * top-level await.
+ */
 if (parentPort) void run(parentPort, workerData as SequencerData)
 
 async function run(main: MessagePort, data: SequencerData): Promise<void> {
-  const tell = (message: FromSequencer) => main.postMessage(message)
+  const notify = (message: FromSequencer) => main.postMessage(message)
   try {
     if (!(await isStarted(main))) return
     const journal = openJournal(data.journal, { ifDamaged: 'refuse' })
@@ -70,7 +78,7 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
       {
         chain: chainSpec(data.chain),
         engine: engineByName(data.engine, {
-          onTrap: (reason) => tell({ type: 'trapped', reason }),
+          onTrap: (reason) => notify({ type: 'trapped', reason }),
         }),
         blockTimeMs: data.blockTimeMs,
         flashblockTimeMs: data.flashblockTimeMs,
@@ -83,19 +91,19 @@ async function run(main: MessagePort, data: SequencerData): Promise<void> {
     )
     await drive(sequencer, thread)
     thread.close()
-    tell({ type: 'stopped' })
+    notify({ type: 'stopped' })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    const message = storageFailure(error) ?? `the sequencer cannot go on: ${reason}`
-    tell({ type: 'failed', message })
+    const message = storageFailure(error) ?? `the sequencer failed: ${reason}`
+    notify({ type: 'failed', message })
   } finally {
     main.close()
-    data.keeper.close()
+    data.persistence.close()
     data.writer.close()
   }
 }
 
-/** False: main said stop instead. */
+/** Resolves to false if the main thread sends a stop instead. */
 function isStarted(main: MessagePort): Promise<boolean> {
   return new Promise((resolve) => {
     const onMessage = ({ type }: ToSequencer) => {
@@ -107,7 +115,7 @@ function isStarted(main: MessagePort): Promise<boolean> {
   })
 }
 
-/** Until main says stop; what is being done is finished first. */
+/** Runs until the main thread sends a stop, and finishes the current step first. */
 async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
   let isStopping = false
   let wake: ((type: (ToSequencer | WriterToSequencer)['type']) => void) | undefined
@@ -130,7 +138,7 @@ async function drive(sequencer: Sequencer, thread: Thread): Promise<void> {
         if (type === 'control' || type === 'deposit') done()
       }
     })
-  // Messages are heard also where nothing has to be waited for.
+  // The event loop runs even without a wait, so that messages arrive.
   const breathe = () => new Promise((resolve) => setImmediate(resolve))
   try {
     let isReady = false
@@ -153,26 +161,24 @@ function connect(
   data: SequencerData,
   journal: SequencerPorts['journal'] & { close(): void },
 ): Thread {
-  const tell = (message: FromSequencer) => main.postMessage(message)
+  const notify = (message: FromSequencer) => main.postMessage(message)
   const store = openStore(attachDatabase(data.database))
-  const reader = openChainReader({
-    ...{ views: data.views, store, thread: data.thread, seesAll: true },
-    chain: chainSpec(data.chain),
-  })
-  // A slow answer makes an empty flashblock, not a late one.
-  const giveBack = (transactions: readonly Bytes[]) => tell({ type: 'returned', transactions })
+  const chain = chainSpec(data.chain)
+  const reader = openChainReader({ ...data, store, chain, seesAll: true })
+  // After a slow response the flashblock is empty instead of late.
+  const giveBack = (transactions: readonly Bytes[]) => notify({ type: 'returned', transactions })
   const txpool = createTxpoolQuestions({
-    patienceMs: data.flashblockTimeMs / 4,
+    timeoutMs: data.flashblockTimeMs / 4,
     send: (wanted, request) =>
-      tell({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
+      notify({ ...wanted, type: 'want', request, number: Number(wanted.number) }),
     giveBack,
   })
-  const placeOf = createPlaces()
+  const messageIdOf = createMessageIds()
   const deposits: UserDeposit[] = []
-  const control = controlPort({ reader, store, writer: data.writer, tell })
-  const keeper = createQuestions<Roots>(data.flashblockTimeMs / 2)
-  data.keeper.on('message', (answer: KeeperAnswer) => {
-    if (answer.type === 'preview') keeper.answer(answer.request, answer.roots)
+  const control = controlPort({ reader, store, writer: data.writer, notify })
+  const persistence = createQuestions<Roots>(data.flashblockTimeMs / 2)
+  data.persistence.on('message', (response: PersistenceResponse) => {
+    if (response.type === 'preview') persistence.respond(response.request, response.roots)
   })
   return {
     main,
@@ -181,35 +187,35 @@ function connect(
       now: Date.now,
       cpuMs,
       leaseParent: () => leaseParent(reader),
-      isShown: (place, payloadId) => isShown(reader, place, payloadId),
-      transactions: txpool.ask,
+      isVisible: (position, payloadId) => isVisible(reader, position, payloadId),
+      transactions: txpool.request,
       hasNews: txpool.hasNews,
       giveBack,
       roots: (parentStateRoot, diff) =>
-        keeper.ask((request) =>
-          postRequest(data.keeper, { type: 'preview', request, parentStateRoot, diff }),
+        persistence.request((request) =>
+          postRequest(data.persistence, { type: 'preview', request, parentStateRoot, diff }),
         ),
       journal,
       send(packet, message) {
-        // The writer first: everything that is answered waits for it.
+        // The packet goes to the writer first, because every response waits for the writer.
         postToWriter(data.writer, packet)
-        postToMain(main, packet, placeOf(message))
+        postToMain(main, packet, messageIdOf(message))
       },
-      late: (ms) => tell({ type: 'late', ms }),
+      late: (ms) => notify({ type: 'late', ms }),
       seal: (block) => postSealed(data.writer, block),
-      reject: (transactions) => tell({ type: 'rejected', transactions }),
-      count: (what, message) => tell({ type: 'count', what, message }),
+      reject: (transactions) => notify({ type: 'rejected', transactions }),
+      count: (what, message) => notify({ type: 'count', what, message }),
       deposits: {
         take: () => deposits.slice(0, MAX_DEPOSITS),
         done(deposited) {
           deposits.splice(0, 1)
-          tell({ type: 'deposited', deposited })
+          notify({ type: 'deposited', deposited })
         },
       },
       control: control.port,
     },
     onMain(message) {
-      if (message.type === 'transactions') txpool.answer(message.request, message)
+      if (message.type === 'transactions') txpool.respond(message.request, message)
       if (message.type === 'news') txpool.news()
       if (message.type === 'deposit') deposits.push(message.deposit)
       if (message.type === 'control') control.push(message)
@@ -219,7 +225,7 @@ function connect(
   }
 }
 
-function postSealed(writer: MessagePort, block: SealedBlock): void {
+function postSealed(writer: MessagePort, block: UpstreamBlock): void {
   writer.postMessage({ type: 'sealed', block } satisfies SequencerToWriter)
 }
 
@@ -228,21 +234,21 @@ function cpuMs(): number {
   return (user + system) / 1_000
 }
 
-/** A copy of its own for each: the packet may lie in a buffer shared with others. */
+/** The packet is copied for each receiver, because its buffer may be shared. */
 function postToWriter(to: MessagePort, bytes: Bytes): void {
   const packet = new Uint8Array(bytes)
   to.postMessage({ type: 'packet', packet } satisfies SequencerToWriter, [packet.buffer])
 }
-function postToMain(to: MessagePort, bytes: Bytes, place: FeedPlace | undefined): void {
+function postToMain(to: MessagePort, bytes: Bytes, messageId: FeedMessageId | undefined): void {
   const packet = new Uint8Array(bytes)
-  to.postMessage({ type: 'packet', packet, place } satisfies FromSequencer, [packet.buffer])
+  to.postMessage({ type: 'packet', packet, messageId } satisfies FromSequencer, [packet.buffer])
 }
 
 function leaseParent(reader: ReturnType<typeof openChainReader>) {
   const { view, release } = reader.lease('flashblocks')
   try {
     const block = view.block({ tag: 'latest' })
-    if (!block) throw new Error(`record ${view.record} has no complete block`)
+    if (!block) throw new Error(`snapshot ${view.snapshot} has no complete block`)
     return {
       hash: view.latest.hash,
       header: block.header,

@@ -1,35 +1,39 @@
 /**
- * Has the heaps of idle pool threads collected after long work. V8 lets garbage lie where nobody allocates: a thread that has traced a
- * block keeps hundreds of megabytes until it runs for long again.
+ * Collects the heaps of idle pool threads after long work. V8 does not collect a heap on which
+ * nobody allocates. So a thread that has traced a block retains hundreds of megabytes until its
+ * next long call.
  */
 
 export interface Collecting {
-  /** A call has taken so much of a worker's processor. */
+  /** Reports the processor time of a worker that a call has taken. */
   spent(cpuMs: number): void
   stop(): void
 }
 
-/** A call that takes less leaves little. */
+/** A call that takes less leaves little garbage. */
 const LONG_MS = 20
-/** After the last such call, and again where the pool is busy then. */
+/** Delay after the last long call. */
 const QUIET_MS = 2_000
 
-/** @param isIdle no call waits or runs */
+/**
+ * Creates the collection of idle threads.
+ * @param isIdle tells whether no call waits or runs
+ */
 export function createCollecting(collect: () => void, isIdle: () => boolean): Collecting {
   let timer: NodeJS.Timeout | undefined
-  function look(): void {
-    timer = isIdle() ? undefined : setTimeout(look, BUSY_MS).unref()
+  function check(): void {
+    timer = isIdle() ? undefined : setTimeout(check, BUSY_MS).unref()
     if (timer === undefined) collect()
   }
   return {
     spent(cpuMs) {
       if (cpuMs < LONG_MS) return
       clearTimeout(timer)
-      timer = setTimeout(look, QUIET_MS).unref()
+      timer = setTimeout(check, QUIET_MS).unref()
     },
     stop: () => clearTimeout(timer),
   }
 }
 
-/** Light calls come and go: there is always a moment between two. */
+/** Retry interval while the pool is busy; between light calls there is always an idle moment. */
 const BUSY_MS = 50

@@ -1,5 +1,5 @@
-/** What a following node's source says to the others, and hears: plain data. */
-import type { SealedBlock } from '../../engine/chain/types.ts'
+/** Messages between the source of a following node and the other threads: plain data. */
+import type { UpstreamBlock } from '../../engine/chain/types.ts'
 import type { FetchCount } from '../../engine/sources/lazy/fetcher.ts'
 import type { RpcFault } from '../../engine/sources/upstream/error.ts'
 import type {
@@ -8,20 +8,20 @@ import type {
   TrackerStatus,
 } from '../../engine/sources/upstream/tracker-types.ts'
 import type {
-  BegunEffect,
   CheckEffect,
-  LazyBeginning,
+  LazyResync,
   NeedEffect,
+  ResyncedEffect,
   WriterEffect,
 } from '../../engine/sources/writer/types.ts'
 import type { MissingKey } from '../../engine/state/reader.ts'
-import type { KeeperAnswer, KeeperRequest } from '../../engine/storage/types.ts'
+import type { PersistenceRequest, PersistenceResponse } from '../../engine/storage/types.ts'
 
 /** Main → follower. */
 export type ToFollower =
-  /** Once: there is a first record. */
+  /** Sent once, when there is a first snapshot. */
   | { readonly type: 'start' }
-  /** State that a call has missed. */
+  /** Requests state that a call has missed. */
   | {
       readonly type: 'fetch'
       readonly request: number
@@ -33,17 +33,20 @@ export type ToFollower =
       readonly type: 'forward'
       readonly request: number
       readonly method: string
-      /** JSON of the list of parameters. */
+      /** List of parameters as JSON. */
       readonly params: string
       readonly to: 'upstream' | 'sequencer'
-      /** Whose call it is, for what one may have at a time. */
+      /** Address of the caller, for the limit of concurrent requests. */
       readonly client: string
     }
-  /** Nobody waits for that fetch any more. */
+  /** The requester no longer waits for the fetch. */
   | { readonly type: 'cancel'; readonly request: number }
   | { readonly type: 'stop' }
 
-/** JSON of a result; an error as it came; or why nothing is known: the call may have been carried out. */
+/**
+ * A result as JSON, an upstream's error, or the reason why the outcome is unknown. In the last case
+ * the call may have been carried out.
+ */
 export type Forwarded =
   | { readonly result: string }
   | { readonly error: RpcFault }
@@ -51,11 +54,11 @@ export type Forwarded =
 
 /** Follower → main. */
 export type FromFollower =
-  /** The upstreams that answer have the chain, and are followed. */
+  /** The upstreams that respond have the expected chain, and the follower follows them. */
   | { readonly type: 'ready' }
   | { readonly type: 'fetched'; readonly request: number; readonly failed?: string }
-  | { readonly type: 'forwarded'; readonly request: number; readonly answer: Forwarded }
-  /** Once a second. */
+  | { readonly type: 'forwarded'; readonly request: number; readonly response: Forwarded }
+  /** Sent once a second. */
   | { readonly type: 'status'; readonly status: TrackerStatus }
   | {
       readonly type: 'count'
@@ -63,38 +66,46 @@ export type FromFollower =
       readonly by: number
     }
   | { readonly type: 'warning'; readonly message: string }
-  /** The chain does not go on, until `resumed`. */
+  /** The chain has stopped until `resumed`. */
   | ({ readonly type: 'halted' } & Halted)
   | { readonly type: 'resumed' }
-  /** No further block will come from this thread. Before `ready`: the start is refused, an upstream has another chain. */
+  /**
+   * This thread sends no further block. Before `ready` it refuses the start, because an upstream
+   * has another chain.
+   */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
 
-/** Follower → writer, over a port of their own. */
+/** Follower → writer, over their own port. */
 export type FollowerToWriter =
-  | { readonly type: 'sealed'; readonly block: SealedBlock }
-  /** From the source's tags, both of blocks that are canonical here. */
+  | { readonly type: 'sealed'; readonly block: UpstreamBlock }
+  /** Safe and finalized heads by the source's tags; both blocks are canonical here. */
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
   | { readonly type: 'fetched'; readonly request: number; readonly failed?: string }
-  /** All upstreams together say that our head cannot be gone on from. */
-  | ({ readonly type: 'begin' } & LazyBeginning)
-  /** Of a node that is recorded: for the keeper, by way of the writer. Answered with `filled`. */
-  | (KeeperRequest & { readonly type: 'fill' })
-  /** What a block of ours wrote is not what the upstream has after it. */
+  /** All upstreams agree that our head has no continuation, so the chain resyncs. */
+  | ({ readonly type: 'begin' } & LazyResync)
+  /**
+   * Fill request of a recorded node: the writer passes it to the persistence thread, and `filled`
+   * answers it.
+   */
+  | (PersistenceRequest & { readonly type: 'fill' })
+  /** The state that one of our blocks wrote differs from the upstream's state after that block. */
   | { readonly type: 'distrust'; readonly reason: string }
 
 /** Writer → follower, over the same port. */
 export type WriterToFollower =
-  /** There is a newer record. */
   | { readonly type: 'published' }
-  /** State that an event has missed: answered once with `fetched`. */
+  /** State that an event has missed; answered once with `fetched`. */
   | NeedEffect
-  /** A sealed block that is not what comes of its transactions: nothing that stands on it is taken. */
+  /**
+   * An upstream block that differs from the result of its transactions. No block on top of it is
+   * accepted.
+   */
   | Extract<WriterEffect, { readonly type: 'refused' }>
-  /** Keys that a canonical block wrote, to be looked up after it. */
+  /** Keys that a canonical block wrote, to be checked after it. */
   | CheckEffect
-  /** Of a fill that went by way of the writer. */
-  | (KeeperAnswer & { readonly type: 'filled' })
-  /** What became of `begin`. */
-  | BegunEffect
+  /** Answers a fill that went through the writer. */
+  | (PersistenceResponse & { readonly type: 'filled' })
+  /** Outcome of a resync. */
+  | ResyncedEffect
   | Extract<WriterEffect, { readonly type: 'notBegun' }>

@@ -1,11 +1,11 @@
-/** Messages that may come before anybody is there to take them. */
+/** Queue for messages that may arrive before their receiver is ready. */
 export interface Inbox<T> {
   push(message: T): void
-  /** From now on to this receiver, what waits first. */
+  /** Passes the waiting messages, and then all later ones, to the receiver. */
   open(receiver: (message: T) => void): void
 }
 
-/** What waits is not bounded: it is for the moment of a start. */
+/** The waiting messages are not bounded, because they only collect during a start. */
 export function createInbox<T>(): Inbox<T> {
   const waiting: T[] = []
   let receiver: ((message: T) => void) | undefined

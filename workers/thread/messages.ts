@@ -1,81 +1,84 @@
-/** Everything threads say to each other: plain data. */
+/** All messages between threads: plain data. */
 import type { MessagePort } from 'node:worker_threads'
 
-import type { SealedBlock } from '../../engine/chain/types.ts'
+import type { UpstreamBlock } from '../../engine/chain/types.ts'
 import type { ChainOption } from '../../engine/chainspec/registry.ts'
-import type { FeedPlace } from '../../engine/flashblocks/types.ts'
+import type { FeedMessageId } from '../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { SignedEnvelope } from '../../engine/primitives/transaction.ts'
-import type { ControlAnswer, ControlRequest } from '../../engine/sources/sequencer/controls.ts'
+import type { ControlRequest, ControlResponse } from '../../engine/sources/sequencer/controls.ts'
+import type { Deposited, UserDeposit } from '../../engine/sources/sequencer/first-transactions.ts'
 import type {
-  FlashblockPlace,
+  FlashblockPosition,
   Offered,
   Rejected,
   SequencerCount,
 } from '../../engine/sources/sequencer/types.ts'
-import type { Deposited, UserDeposit } from '../../engine/sources/sequencer/user-deposits.ts'
 import type { Changes } from '../../engine/sources/writer/changes.ts'
 import type { WriterEffect } from '../../engine/sources/writer/types.ts'
 import type { SharedDatabase } from '../../engine/storage/database/types.ts'
-import type { KeeperStats } from '../../engine/storage/keeper/stats.ts'
 import type { LedgerStats } from '../../engine/storage/ledger/ledger.ts'
+import type { PersistenceStats } from '../../engine/storage/persistence/options.ts'
 import type { OpenedChain, StoredHead } from '../../engine/storage/types.ts'
-import type { ShowPlace } from '../../engine/views/showing.ts'
 import type { SharedViews } from '../../engine/views/types.ts'
-import type { AskedLine } from '../record/ahead.ts'
-import type { AskedAt } from '../record/asking.ts'
+import type { ChainPosition } from '../../engine/views/visibility.ts'
 import type { ReplayEnd, ReplayStatus } from '../record/lines.ts'
+import type { ReplayLine } from '../record/lookahead.ts'
+import type { ReplayPosition } from '../record/request-replayer.ts'
 import type { ClockMemory } from './running-clock.ts'
 
-/** What every thread needs to see the chain. */
+/** Data that every thread needs to read the chain. */
 export type SharedNode = {
   readonly database: SharedDatabase
   readonly views: SharedViews
-  /** Row of the lease table that is this thread's. */
+  /** Row of this thread in the lease table. */
   readonly thread: number
-  /** Every thread makes the same chain from it. */
+  /** Option from which every thread builds the same chain. */
   readonly chain: ChainOption
   readonly engine: string
 }
-/** The same of those that take calls, or run them. */
+/** Shared data of the threads that take or run calls. */
 export type SharedCalling = SharedNode & {
-  /** What a call may take is counted by it. */
+  /** Clock that measures the time of calls. */
   readonly clock: ClockMemory
 }
 /** Main → writer. */
 export type ToWriter =
-  /** Transactions that the pool has accepted, executable, in order. */
+  /** Executable transactions that the pool has accepted, in order. */
   | { readonly type: 'expected'; readonly transactions: readonly SignedEnvelope[] }
-  /** A canonical block is not what the other engine makes of it: nothing more is shown on it. */
+  /**
+   * The other engine gets a different result for a canonical block; no further block on it becomes
+   * visible.
+   */
   | { readonly type: 'distrust'; readonly reason: string }
-  /** The writer's end of a feed whose thread is a new one. */
+  /** The writer's end of the port to a restarted feed thread. */
   | { readonly type: 'feed'; readonly port: MessagePort }
   /** A replica has this flashblock. */
-  | { readonly type: 'heard'; readonly place: ShowPlace }
-  /** Once, to a writer that has a record: there is a first record of the views. */
+  | { readonly type: 'heard'; readonly position: ChainPosition }
+  /** Starts a replay, once there is a first snapshot. */
   | { readonly type: 'replay' }
-  /** Requests of clients that it had told have been answered. */
+  /** The client requests that the writer sent with `ask` have been answered. */
   | { readonly type: 'asked' }
   | { readonly type: 'stop' }
 
-/** Writer → main, of a node that is recorded or replayed. Heard where the thread is started. */
-export type FromTape =
-  /** Lines of a record, whole ones. */
+/** Writer → main, of a node that is recorded or replayed; handled where the thread is started. */
+export type FromRecording =
+  /** Full lines of a recording. */
   | { readonly type: 'recorded'; readonly lines: Uint8Array<ArrayBuffer> }
-  /** Requests of clients, to be asked again before it goes on. */
-  | { readonly type: 'ask'; readonly lines: readonly AskedLine[]; readonly at: AskedAt }
-  /** How far a replay is, and how it ended. */
+  /** Recorded client requests, to be repeated before the replay goes on. */
+  | { readonly type: 'ask'; readonly lines: readonly ReplayLine[]; readonly at: ReplayPosition }
+  /** Progress of a replay, and its end. */
   | { readonly type: 'replaying'; readonly status: ReplayStatus }
   | { readonly type: 'replayed'; readonly ended: ReplayEnd & { readonly isCut: boolean } }
 
-/** Writer → main, a hint: the truth is in the arena. */
+/** Writer → main, as a hint only: the arena is authoritative. */
 export type FromWriter =
-  | { readonly type: 'ready'; readonly record: number }
+  | { readonly type: 'ready'; readonly snapshot: number }
   | Exclude<
       WriterEffect,
       {
         readonly type:
-          | 'keeper'
+          | 'persistence'
           | 'need'
           | 'refused'
           | 'check'
@@ -86,83 +89,95 @@ export type FromWriter =
     >
   | Published
   | { readonly type: 'changes'; readonly changes: Changes }
-  /** Of a node that stays behind: it has this, and clients are shown it later. */
-  | { readonly type: 'had'; readonly place: ShowPlace }
-  | FromTape
+  /** The writer has this flashblock; with a flashblock lag clients see it later. */
+  | { readonly type: 'had'; readonly position: ChainPosition }
+  | FromRecording
   | { readonly type: 'gauges'; readonly values: Readonly<Record<string, number>> }
   | Trapped
-  /** Storage cannot be read: what is shown stays, nothing more will be. */
+  /** Storage cannot be read: what is visible stays, and nothing newer becomes visible. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
 
-/** `isFollowed`: what it has changed comes next, in a message of its own. */
+/** `isFollowed` means that a separate message with the changes comes next. */
 export type Published = Extract<WriterEffect, { readonly type: 'published' }> & {
   readonly isFollowed: boolean
 }
 
-/** The engine failed, and another one did its work. */
+/** One engine failed, and the other engine did its work. */
 export type Trapped = { readonly type: 'trapped'; readonly reason: string }
 
-/** Main → keeper. */
-export type ToKeeper =
-  /** Transactions of the txpool that were shown: milliseconds since they were taken. */
+/** Main → persistence. */
+export type ToPersistence =
+  /** Milliseconds between acceptance and visibility of transactions of the txpool. */
   | { readonly type: 'taken'; readonly ms: readonly number[] }
-  /** The writer has stopped before. */
+  /** Sent after the writer has stopped. */
   | { readonly type: 'stop' }
 
-/** Keeper → main. */
-export type FromKeeper =
-  /** The database is as it should be; what was cut off by a crash is repaired. `dropped`: appended blocks with a wrong root. */
+/** Persistence → main. */
+export type FromPersistence =
+  /**
+   * The database is consistent, and what a crash cut off is repaired. `dropped` counts appended
+   * blocks with a wrong root.
+   */
   | {
       readonly type: 'ready'
       readonly foldedNumber: number
       readonly durableNumber: number
       readonly dropped: number
     }
-  /** Once a second. */
+  /** Sent once a second. */
   | {
       readonly type: 'stats'
-      readonly stats: KeeperStats & { readonly logBytes: number }
+      readonly stats: PersistenceStats & { readonly logBytes: number }
       readonly ledger: LedgerStats
     }
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }
 
-/** Keeper → writer, before any answer: what the writer starts on. */
-export type KeeperOpened = { readonly type: 'opened'; readonly opened: OpenedChain }
+/** Persistence → writer, before any response: the chain that the writer starts on. */
+export type PersistenceOpened = { readonly type: 'opened'; readonly opened: OpenedChain }
 
-/** Sequencer → writer, over a port of their own: what becomes of the chain waits for no other thread. */
+/**
+ * Sequencer → writer, over their own port, so that changes of the chain wait for no other thread.
+ */
 export type SequencerToWriter =
-  /** As it goes out at /feed. Journalled already. */
+  /** A packet as sent at /feed; the journal has it already. */
   | { readonly type: 'packet'; readonly packet: Bytes }
-  | { readonly type: 'sealed'; readonly block: SealedBlock }
-  /** Canonical goes back to this block. */
+  | { readonly type: 'sealed'; readonly block: UpstreamBlock }
+  /** The canonical chain goes back to this block. */
   | { readonly type: 'rewind'; readonly to: StoredHead }
   | { readonly type: 'pin'; readonly number: number | undefined }
 
-/** Writer → sequencer, over the same port: there is a newer record, and in it perhaps the next block's parent. */
+/**
+ * Writer → sequencer, over the same port: there is a newer snapshot, perhaps with the next block's
+ * parent.
+ */
 export type WriterToSequencer = { readonly type: 'published' }
 
 /** Main → sequencer. */
 export type ToSequencer =
-  /** Once: there is a first record. */
+  /** Sent once, when there is a first snapshot. */
   | { readonly type: 'start' }
   | ({ readonly type: 'transactions'; readonly request: number } & Offered)
-  /** The pool may have something that it had not when it answered last: said once until the next answer. */
+  /**
+   * The pool may have new transactions since its last answer; sent at most once between two
+   * answers.
+   */
   | { readonly type: 'news' }
-  /** For the next block. */
+  /** A deposit for the next block. */
   | { readonly type: 'deposit'; readonly deposit: UserDeposit }
-  /** One after the other; each is answered once. */
+  /** Control requests run in order, and each is answered once. */
   | ({ readonly type: 'control' } & ControlRequest)
   | { readonly type: 'stop' }
 
 /** Sequencer → main. */
 export type FromSequencer =
-  /** What the journal held is in the feed again, up to this flashblock. */
-  | { readonly type: 'ready'; readonly newest: FlashblockPlace | undefined }
+  /** The journal's contents are in the feed again, up to this flashblock. */
+  | { readonly type: 'ready'; readonly newest: FlashblockPosition | undefined }
   /**
-   * Best transactions first, at most `gas` by their limits and `count`; answered once. `number` and `index` name the flashblock they
-   * are for: those that are not in it once it is published may be handed out again.
+   * Requests the best transactions, at most `gas` by their limits and at most `count`; answered
+   * once. `number` and `index` name the target flashblock. Transactions that are not in it once it
+   * is published may be selected again.
    */
   | {
       readonly type: 'want'
@@ -176,22 +191,26 @@ export type FromSequencer =
       readonly excluded: readonly Bytes[]
       readonly isGaslessWanted: boolean
     }
-  /** Hashes: not executed, and not refused either. */
+  /** Hashes of transactions that were neither executed nor refused. */
   | { readonly type: 'returned'; readonly transactions: readonly Bytes[] }
-  /** For the readers of /feed; the writer has it already. */
-  | { readonly type: 'packet'; readonly packet: Bytes; readonly place: FeedPlace | undefined }
-  /** The packet before it left so many milliseconds after it was due. */
+  /** A packet for the readers of /feed; the writer has it already. */
+  | {
+      readonly type: 'packet'
+      readonly packet: Bytes
+      readonly messageId: FeedMessageId | undefined
+    }
+  /** The previous packet was sent this many milliseconds after it was due. */
   | { readonly type: 'late'; readonly ms: number }
-  /** Did not execute: leaves the pool. */
+  /** Transactions that did not execute and leave the pool. */
   | {
       readonly type: 'rejected'
       readonly transactions: readonly Rejected[]
     }
   | { readonly type: 'deposited'; readonly deposited: Deposited }
-  | { readonly type: 'controlled'; readonly answer: ControlAnswer }
-  /** For metrics and the log; nothing stops. */
+  | { readonly type: 'controlled'; readonly response: ControlResponse }
+  /** For metrics and the log; the sequencer goes on. */
   | { readonly type: 'count'; readonly what: SequencerCount; readonly message: string }
   | Trapped
-  /** No further block will come from this thread. */
+  /** This thread sends no further block. */
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'stopped' }

@@ -1,34 +1,37 @@
-/** Questions to another thread: numbered, each answered once or given up after a while. */
+/** Numbered requests to another thread; each is answered once or given up after a timeout. */
 
-export interface Questions<Answer> {
-  /** undefined: not answered in time, which is so many times as long as usual, or answered with nothing. */
-  ask(send: (request: number) => void, times?: number): Promise<Answer | undefined>
-  /** False: too late, nobody waits for it any more. */
-  answer(request: number, answer: Answer | undefined): boolean
-  /** The other thread has ended: all that are open are given up. */
+export interface Questions<Value> {
+  /**
+   * Sends a request. Undefined means an empty answer, or none in time.
+   * @param times factor of the usual timeout
+   */
+  request(send: (request: number) => void, times?: number): Promise<Value | undefined>
+  /** Answers a request; false means that nobody waits for it any more. */
+  respond(request: number, response: Value | undefined): boolean
+  /** Gives up all open requests, because the other thread has ended. */
   close(): void
 }
 
-export function createQuestions<Answer>(patienceMs: number): Questions<Answer> {
-  const open = new Map<number, (answer: Answer | undefined) => void>()
-  let asked = 0
+export function createQuestions<Result>(timeoutMs: number): Questions<Result> {
+  const open = new Map<number, (response: Result | undefined) => void>()
+  let requested = 0
   return {
-    ask(send, times = 1) {
-      const request = ++asked
+    request(send, times = 1) {
+      const request = ++requested
       return new Promise((resolve) => {
-        const timer = setTimeout(() => settle(undefined), patienceMs * times)
-        const settle = (answer: Answer | undefined) => {
+        const timer = setTimeout(() => settle(undefined), timeoutMs * times)
+        const settle = (response: Result | undefined) => {
           clearTimeout(timer)
           open.delete(request)
-          resolve(answer)
+          resolve(response)
         }
         open.set(request, settle)
         send(request)
       })
     },
-    answer(request, answer) {
+    respond(request, response) {
       const settle = open.get(request)
-      settle?.(answer)
+      settle?.(response)
       return settle !== undefined
     },
     close() {

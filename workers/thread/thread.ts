@@ -1,25 +1,27 @@
-/** A thread of ours: started from its file, told to stop by a message, missed when it ends by itself. */
+/**
+ * A thread of the node: started from its file, stopped by a message, reported when it ends by
+ * itself.
+ */
 import { once } from 'node:events'
 import { type TransferListItem, Worker } from 'node:worker_threads'
 import { CHAIN_YOUNG_HEAP_MB } from './heaps.ts'
 
 export interface Thread<To> {
   post(message: To, transfer?: readonly TransferListItem[]): void
-  /** Asks it to stop and waits for its end; after `withinMs` it is ended. */
+  /** Asks the thread to stop and waits for its end; after `withinMs` it is terminated. */
   stop(message: To, withinMs: number): Promise<void>
 }
 
 export type ThreadOptions<From> = {
   readonly name: string
-  /** Its module. */
   readonly file: URL
   readonly data: unknown
   readonly transfer?: readonly TransferListItem[]
   readonly youngHeapMb?: number
   readonly onMessage: (message: From) => void
-  /** It ended without being told to, and without having said why by a message 'failed'. */
+  /** The thread ended without a stop, and without a message 'failed' that gave the reason. */
   readonly onLost: (reason: string) => void
-  /** Its id, once it has really ended. */
+  /** Id of the thread, after its exit. */
   readonly onEnded: (thread: number) => void
 }
 

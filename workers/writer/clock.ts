@@ -1,4 +1,4 @@
-/** The writer's clocks: those of the machine, the same taken down, or those of a record. */
+/** The writer's clocks: the machine's, a recording one, and that of a replay. */
 import type { Taken } from '../record/lines.ts'
 
 export interface WriterClock {
@@ -10,9 +10,9 @@ export interface WriterClock {
 
 export const MACHINE: WriterClock = { now: () => performance.now(), wallMs: () => Date.now() }
 
-/** Between `begin` and `end` every answer is taken down, and the wall clock stands still. */
+/** Records every reading between `start` and `end`; meanwhile the wall clock stands still. */
 export interface TakingClock extends WriterClock {
-  begin(): void
+  start(): void
   end(): Taken
 }
 
@@ -21,13 +21,13 @@ export function takingClock(): TakingClock {
   let wall = MACHINE.wallMs()
   return {
     now() {
-      // Nanoseconds are noise, and a third of the record.
+      // Nanoseconds are noise, and would make up a third of the recording.
       const value = Math.round(MACHINE.now() * 1_000) / 1_000
       taken?.push(value)
       return value
     },
     wallMs: () => wall,
-    begin() {
+    start() {
       taken = []
       wall = MACHINE.wallMs()
     },
@@ -39,7 +39,7 @@ export function takingClock(): TakingClock {
   }
 }
 
-/** What was taken down, in its order; who asks more often is told the last again. */
+/** Returns the recorded readings in order; further calls repeat the last one. */
 export interface GivingClock extends WriterClock {
   set(taken: Taken): void
 }

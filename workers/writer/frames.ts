@@ -1,6 +1,7 @@
 /**
- * Flashblocks that were executed and are not canonical yet, on the disk: after a restart pending begins with them instead of nothing. What
- * goes wrong here costs that and nothing else.
+ * Journal of executed flashblocks that are not canonical yet; after a restart, pending starts from
+ * them.
+ * A failure loses only this.
  */
 import { decodePacket, encodePacket } from '../../engine/flashblocks/codec.ts'
 import { checksum } from '../../engine/primitives/checksum.ts'
@@ -9,7 +10,7 @@ import { type FeedPacket, JOURNAL_FEED } from '../../engine/sources/writer/types
 import { type Journal, JournalError, openJournal } from '../../engine/storage/directory/journal.ts'
 
 export interface Frames {
-  /** Those of before, in order. */
+  /** Flashblocks from before the restart, in order. */
   readonly found: readonly FeedPacket[]
   executed(packet: FeedPacket): void
   /** Blocks up to this height are durable. */
@@ -17,20 +18,23 @@ export interface Frames {
   close(): void
 }
 
-/** Of the file: eight blocks of the largest flashblocks that a feed may send are more, and go. */
+/**
+ * Size limit of the file. Eight blocks with flashblocks of maximum size exceed it; journaling then
+ * ends until a restart.
+ */
 const FRAMES_BYTES = 64 * 2 ** 20
 
-/** @param warn where it goes on without a journal. */
+/** @param warn called if the node continues without a journal */
 export function openFrames(path: string, warn: (message: string) => void): Frames {
   try {
-    // Flashblocks build on each other: those behind a damaged one cannot be executed.
+    // Flashblocks build on each other, so those after a damaged one cannot be executed.
     const journal = openJournal(path, { limitBytes: FRAMES_BYTES, ifDamaged: 'cut' })
     if (journal.damage !== undefined)
-      warn(`flashblocks from before the restart are missing: ${journal.damage.message}`)
+      warn(`flashblocks from before the restart are lost: ${journal.damage.message}`)
     return framesIn(journal, warn)
   } catch (error) {
     if (!(error instanceof JournalError)) throw error
-    warn(`flashblocks are not kept for a restart: ${error.message}`)
+    warn(`flashblocks are not journaled, so a restart loses them: ${error.message}`)
     return { found: [], executed() {}, canonical() {}, close() {} }
   }
 }
@@ -43,22 +47,22 @@ function framesIn(journal: Journal, warn: (message: string) => void): Frames {
       if (log !== undefined) work(log)
     } catch (error) {
       if (!(error instanceof JournalError)) throw error
-      warn(`flashblocks are not kept for a restart any more: ${error.message}`)
+      warn(`flashblocks are no longer journaled, so a restart loses them: ${error.message}`)
       log = undefined
     }
   }
   return {
     found: journal.found.flatMap(packetOf),
     executed({ feed, message, raw }) {
-      // Those of before are in it.
+      // Flashblocks from the journal are in it already.
       if (message.type === 'end' || feed === JOURNAL_FEED) return
       const { base, blockNumber } = message
-      // Those after index 0 need not name their block: they are of the one before.
+      // A flashblock after index 0 may omit its block number; it belongs to the block before.
       newest = Number(base?.blockNumber ?? blockNumber ?? newest)
       const packet = raw ?? encodePacket(message, 'plain')
-      guarded((kept) => kept.append(BigInt(newest), packet, message))
+      guarded((frames) => frames.append(BigInt(newest), packet, message))
     },
-    canonical: (number) => guarded((kept) => kept.forget(BigInt(number))),
+    canonical: (number) => guarded((frames) => frames.forget(BigInt(number))),
     close: () => journal.close(),
   }
 }

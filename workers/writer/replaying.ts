@@ -1,4 +1,7 @@
-/** Gives the writer what a record has, in its order and by its clock, and holds what it shows to what was shown. */
+/**
+ * Replays a recording through the writer, in order and by its clock, and compares what becomes
+ * visible.
+ */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { decodePacket } from '../../engine/flashblocks/codec.ts'
@@ -6,57 +9,62 @@ import { checksum } from '../../engine/primitives/checksum.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
 import type { WriterEffect, WriterEvent } from '../../engine/sources/writer/types.ts'
 import type { ChainWriter } from '../../engine/sources/writer/writer.ts'
-import type { KeeperAnswer } from '../../engine/storage/types.ts'
-import type { AskedLine, RequestsAhead } from '../record/ahead.ts'
-import type { AskedAt } from '../record/asking.ts'
+import type { PersistenceResponse } from '../../engine/storage/types.ts'
 import {
-  type AnswerName,
+  type FlashblockPosition,
   type Line,
   nameOf,
-  type Place,
   type ReplayData,
   type ReplayEnd,
   type ReplayStatus,
-  type Shown,
+  type ResponseName,
+  type VisibleHeads,
 } from '../record/lines.ts'
+import type { ReplayLine, RequestLookahead } from '../record/lookahead.ts'
+import type { ReplayPosition } from '../record/request-replayer.ts'
 import { encodeLine } from '../record/values.ts'
 import type { GivingClock } from './clock.ts'
 import type { Fill } from './recording.ts'
-import { shownAfter, shownNow } from './shown.ts'
+import { visibleAfter, visibleNow } from './visible.ts'
 
-export interface Answers {
-  give(answer: KeeperAnswer): void
-  /** @throws {DiffersError} where it does not come */
-  take(name: AnswerName): Promise<KeeperAnswer>
+export interface ResponseQueue {
+  give(response: PersistenceResponse): void
+  /** @throws {DiffersError} if the response does not arrive */
+  take(name: ResponseName): Promise<PersistenceResponse>
 }
 
 export class DiffersError extends Error {
   override name = 'DiffersError'
 }
 
-/** The keeper answers within a fold, on a machine that is busy. */
-const ANSWER_MS = 60_000
-const TELL_MS = 200
+/** The persistence thread responds within a persist pass, even on a busy machine. */
+const RESPONSE_MS = 60_000
+const REPORT_MS = 200
 
-/** What the keeper has said, until it is its turn. Bounded by what the writer asks. */
-export function createAnswers(): Answers {
-  const given: KeeperAnswer[] = []
+/**
+ * Queues responses of the persistence thread until their line comes. The writer's requests bound
+ * the queue.
+ */
+export function createResponseQueue(): ResponseQueue {
+  const given: PersistenceResponse[] = []
   let wake = () => {}
-  const keyOf = (name: AnswerName) => encodeLine(name)
+  const keyOf = (name: ResponseName) => encodeLine(name)
   return {
-    give(answer) {
-      given.push(answer)
+    give(response) {
+      given.push(response)
       wake()
     },
     async take(name) {
       const key = keyOf(name)
-      const until = performance.now() + ANSWER_MS
+      const until = performance.now() + RESPONSE_MS
       for (;;) {
-        const at = given.findIndex((answer) => keyOf(nameOf(answer)) === key)
+        const at = given.findIndex((response) => keyOf(nameOf(response)) === key)
         if (at >= 0) return given.splice(at, 1)[0]!
         const leftMs = until - performance.now()
         if (leftMs <= 0)
-          throw new DiffersError(`the keeper does not answer as it did: ${key} is missing`)
+          throw new DiffersError(
+            `the persistence thread did not send the recorded response ${key} within ${RESPONSE_MS / 1_000} s`,
+          )
         await new Promise<void>((resolve) => {
           wake = resolve
           setTimeout(resolve, leftMs).unref()
@@ -70,41 +78,42 @@ export type Replayed = {
   readonly writer: ChainWriter
   readonly reader: ChainReader
   readonly clock: GivingClock
-  readonly answers: Answers
+  readonly responseQueue: ResponseQueue
   readonly lines: Iterable<Line>
-  /** Of clients; undefined: the record has none. */
-  readonly requests: RequestsAhead | undefined
+  /** Recorded client requests; undefined if there are none. */
+  readonly requests: RequestLookahead | undefined
   readonly data: ReplayData
   readonly post: (fill: Fill) => void
   readonly carryOut: (effects: readonly WriterEffect[]) => void
-  readonly tell: (status: ReplayStatus) => void
-  /** Resolves when clients' requests have been asked again. */
-  readonly ask: (lines: readonly AskedLine[], at: AskedAt) => Promise<void>
+  readonly notify: (status: ReplayStatus) => void
+  /** Resolves when the client requests have been repeated. */
+  readonly request: (lines: readonly ReplayLine[], at: ReplayPosition) => Promise<void>
   readonly isStopped: () => boolean
 }
 
-/** @throws what a bug of the writer throws */
+/** @throws {Error} after a bug of the writer */
 export async function replay(parts: Replayed): Promise<ReplayEnd> {
-  const { data, clock, requests, tell } = parts
+  const { data, clock, requests, notify } = parts
   const status = {
     frames: 0,
     blocks: 0,
     values: 0,
     events: 0,
     held: 0,
-    shown: undefined as Shown | undefined,
+    shown: undefined as VisibleHeads | undefined,
   }
   const end = (differs?: string): ReplayEnd => ({
     ...status,
-    ...{ differs, isStopped: parts.isStopped() },
+    differs,
+    isStopped: parts.isStopped(),
   })
   const started = performance.now()
-  let [toldAt, first] = [started, undefined as number | undefined]
+  let [reportedAt, first] = [started, undefined as number | undefined]
   for (const line of parts.lines) {
     if (parts.isStopped()) return end()
     if (line.type === 'request' || line.type === 'left') continue
     if (requests !== undefined && 'published' in line)
-      await askAll(requests.upTo(parts.reader.newestRecord(), line.wall), parts)
+      await requestAll(requests.upTo(parts.reader.newestSnapshot(), line.wall), parts)
     if ('wall' in line) {
       clock.set(line)
       first ??= line.wall
@@ -117,39 +126,42 @@ export async function replay(parts: Replayed): Promise<ReplayEnd> {
       if (error instanceof DiffersError) return end(error.message)
       throw error
     }
-    // What it was asked there may need values that come later.
+    // The replay ends here, because repeated requests might need values of later lines.
     if (isReached(status.shown, data.until)) return end()
-    if (performance.now() - toldAt < TELL_MS) continue
-    toldAt = performance.now()
-    tell(status)
-    // Main may say that it is enough.
+    if (performance.now() - reportedAt < REPORT_MS) continue
+    reportedAt = performance.now()
+    notify(status)
+    // The main thread may send a stop.
     await new Promise((resolve) => setImmediate(resolve))
   }
-  if (requests !== undefined) await askAll(requests.rest(), parts)
+  if (requests !== undefined) await requestAll(requests.remaining(), parts)
   return end()
 }
 
-/** Of a moment with many requests, so many at a time go to the main thread. */
-const ASKED_TOGETHER = 256
+/** Requests of one snapshot go to the main thread in groups of this size. */
+const REQUESTED_TOGETHER = 256
 
-async function askAll(
-  lines: Iterable<AskedLine>,
-  { reader, ask, isStopped }: Replayed,
+async function requestAll(
+  lines: Iterable<ReplayLine>,
+  { reader, request, isStopped }: Replayed,
 ): Promise<void> {
-  let at: AskedAt | undefined
-  let together: AskedLine[] = []
+  let at: ReplayPosition | undefined
+  let together: ReplayLine[] = []
   for (const line of lines) {
-    at ??= { record: reader.newestRecord(), shown: shownNow(reader) }
+    at ??= { snapshot: reader.newestSnapshot(), shown: visibleNow(reader) }
     together.push(line)
-    if (together.length < ASKED_TOGETHER) continue
-    await ask(together, at)
+    if (together.length < REQUESTED_TOGETHER) continue
+    await request(together, at)
     together = []
     if (isStopped()) return
   }
-  if (at !== undefined && together.length > 0) await ask(together, at)
+  if (at !== undefined && together.length > 0) await request(together, at)
 }
 
-const isReached = (shown: Shown | undefined, until: Place | undefined): boolean =>
+const isReached = (
+  shown: VisibleHeads | undefined,
+  until: FlashblockPosition | undefined,
+): boolean =>
   shown !== undefined &&
   until !== undefined &&
   (shown.pending > until.number || (shown.pending === until.number && shown.index >= until.index))
@@ -159,7 +171,7 @@ type Counted = { -readonly [K in keyof ReplayStatus]: ReplayStatus[K] }
 type WriterLine = Exclude<Line, { readonly type: 'request' | 'left' }>
 
 async function applyLine(line: WriterLine, parts: Replayed, status: Counted): Promise<void> {
-  const { writer, reader, answers } = parts
+  const { writer, reader, responseQueue } = parts
   if (line.type === 'open') return
   if (line.type === 'expect') {
     for (const one of line.transactions) writer.expect(one)
@@ -168,17 +180,17 @@ async function applyLine(line: WriterLine, parts: Replayed, status: Counted): Pr
   if (line.type === 'fill') {
     const request = ++status.values
     parts.post({ type: 'fill', request, block: line.block, rows: line.rows })
-    await answers.take({ type: 'filled', of: request })
+    await responseQueue.take({ type: 'filled', of: request })
     return
   }
-  const event = await eventOf(line, answers)
+  const event = await eventOf(line, responseQueue)
   status.events++
   if (event.type === 'packet') status.frames++
   if (event.type === 'sealed') status.blocks++
   const effects = await writer.apply(event)
   parts.carryOut(effects)
-  const shown = shownAfter(reader, effects)
-  hold(shown, line.shows)
+  const shown = visibleAfter(reader, effects)
+  assertSame(shown, line.shows)
   if (shown === undefined) return
   status.shown = shown
   status.held++
@@ -186,27 +198,37 @@ async function applyLine(line: WriterLine, parts: Replayed, status: Counted): Pr
 
 async function eventOf(
   line: Line & { readonly type: 'frame' | 'answer' | 'event' },
-  answers: Answers,
+  responseQueue: ResponseQueue,
 ): Promise<WriterEvent> {
   if (line.type === 'event') return line.event
-  if (line.type === 'answer') return { type: 'answer', answer: await answers.take(line.answer) }
+  if (line.type === 'answer')
+    return { type: 'answer', response: await responseQueue.take(line.answer) }
   const { feed, receivedAtMs, raw } = line
   const decoded = decodePacket(raw)
   if (!('message' in decoded))
-    throw new DiffersError(`a frame of feed ${feed} was taken and is refused now`)
+    throw new DiffersError(
+      `the node that was recorded accepted a frame of feed ${feed}, and the replay refuses it`,
+    )
   const packet = { feed, receivedAtMs, raw, message: decoded.message, digest: checksum(raw) }
   return { type: 'packet', packet }
 }
 
 /** @throws {DiffersError} */
-function hold(ours: Shown | undefined, theirs: Shown | undefined): void {
-  // While blocks are taken back nothing can be read, for a moment that is another one each time.
+function assertSame(ours: VisibleHeads | undefined, theirs: VisibleHeads | undefined): void {
+  // Nothing can be read while blocks are unwound, and the duration differs between runs.
   if (ours === undefined || theirs === undefined) return
   const [now, then] = [encodeLine(ours), encodeLine(theirs)]
   if (now === then) return
   throw new DiffersError(
-    `block ${theirs.pending}, flashblock ${theirs.index}: ${told(theirs)} was shown, and now ${told(ours)}`,
+    `block ${theirs.pending}, flashblock ${theirs.index}: the recording has ${describe(theirs)}, the replay has ${describe(ours)}`,
   )
 }
-const told = ({ record, canonical, canonicalHash, pending, index, hash }: Shown): string =>
-  `record ${record}, canonical ${canonical} ${bytesToHex(canonicalHash)}, pending ${pending}.${index} ${bytesToHex(hash)}`
+const describe = ({
+  record,
+  canonical,
+  canonicalHash,
+  pending,
+  index,
+  hash,
+}: VisibleHeads): string =>
+  `snapshot ${record}, canonical ${canonical} ${bytesToHex(canonicalHash)}, pending ${pending}.${index} ${bytesToHex(hash)}`

@@ -1,34 +1,38 @@
-/** Where the writer's events come from, beside the keeper and main: a sequencer, or feeds and a follower. */
+/**
+ * Sources of the writer's events, beside persistence thread and main thread: a sequencer, or feeds
+ * and a follower.
+ */
 import type { MessagePort } from 'node:worker_threads'
 import { decodePacket } from '../../engine/flashblocks/codec.ts'
 import { checksum } from '../../engine/primitives/checksum.ts'
 import type { WriterEffect, WriterEvent } from '../../engine/sources/writer/types.ts'
-import { listenToFeeds } from '../feeds/listen.ts'
+import { listenToFeeds } from '../feed-client/listen.ts'
 import type { FollowerToWriter, WriterToFollower } from '../thread/follower-messages.ts'
 import type { SequencerToWriter, WriterToSequencer } from '../thread/messages.ts'
 import { type Frames, openFrames } from './frames.ts'
 
 export type Deliver = (event: WriterEvent) => void
 export interface Source {
-  /** From now on; what was sent before is still in the port. */
+  /** Delivers events from now on; the port has buffered earlier ones. */
   listen(deliver: Deliver, count: (what: string) => void, warn: (message: string) => void): void
   /** The packet has left the mailbox. */
   taken(packet: object): void
-  /** A feed that has another thread. */
+  /** A feed has a new thread. */
   feed?(port: MessagePort): void
-  /** Of the effects those that are its own. */
-  hear(effect: WriterEffect): void
+  /** Handles the effects that concern the source. */
+  onEffect(effect: WriterEffect): void
   close(): void
 }
 
 /**
- * What waits in the port is less than two blocks: the sequencer begins one when it reads its parent in the shared views, where only the
- * writer's thread puts it. What is taken out waits in the mailbox, which has bounds of its own.
+ * Source of a development chain.
+ * The port buffers less than two blocks, because the sequencer reads each parent from the views
+ * that the writer publishes. The mailbox has limits of its own.
  */
 export function sequencerSource(port: MessagePort): Source {
   return {
     listen(deliver, count, warn) {
-      let isTold = false
+      let isWarned = false
       const onPacket = (bytes: Uint8Array) => {
         const receivedAtMs = performance.now()
         const decoded = decodePacket(bytes)
@@ -42,8 +46,8 @@ export function sequencerSource(port: MessagePort): Source {
           deliver({ type: 'packet', packet })
         } else if ('refuse' in decoded) {
           count('feed_refused')
-          if (!isTold) warn(`packet of the feed refused: ${decoded.refuse}`)
-          isTold = true
+          if (!isWarned) warn(`packet of the feed refused: ${decoded.refuse}`)
+          isWarned = true
         } else count('feed_foreign')
       }
       deliver({ type: 'feed', feed: 0, isConnected: true })
@@ -55,7 +59,7 @@ export function sequencerSource(port: MessagePort): Source {
       port.once('close', () => deliver({ type: 'feed', feed: 0, isConnected: false }))
     },
     taken() {},
-    hear(effect) {
+    onEffect(effect) {
       if (effect.type === 'published')
         port.postMessage({ type: 'published' } satisfies WriterToSequencer)
     },
@@ -63,7 +67,7 @@ export function sequencerSource(port: MessagePort): Source {
   }
 }
 
-/** Each feed has a bound of what it has on its way; the follower sends no more blocks than it may have under way. */
+/** Source of a follower; feeds and follower limit the messages that they have under way. */
 export function followedSource({
   follower,
   feeds,
@@ -73,16 +77,16 @@ export function followedSource({
   readonly follower: MessagePort
   readonly feeds: readonly MessagePort[]
   readonly frames?: string | undefined
-  /** Of a node that is recorded. */
+  /** Receives fetched values on a node that is recorded. */
   readonly onFill?: ((fill: FollowerToWriter & { readonly type: 'fill' }) => void) | undefined
 }): Source {
   let ports: ReturnType<typeof listenToFeeds> | undefined
-  let kept: Frames | undefined
-  const tell = (message: WriterToFollower) => follower.postMessage(message)
+  let ownFrames: Frames | undefined
+  const notify = (message: WriterToFollower) => follower.postMessage(message)
   return {
     listen(deliver, _, warn) {
-      if (frames !== undefined) kept = openFrames(frames, warn)
-      for (const packet of kept?.found ?? []) deliver({ type: 'packet', packet })
+      if (frames !== undefined) ownFrames = openFrames(frames, warn)
+      for (const packet of ownFrames?.found ?? []) deliver({ type: 'packet', packet })
       ports = listenToFeeds(feeds, deliver)
       follower.on('message', (message: FollowerToWriter) => {
         if (message.type === 'fill') onFill?.(message)
@@ -91,17 +95,17 @@ export function followedSource({
     },
     taken: (packet) => ports?.taken(packet),
     feed: (port) => ports?.add(port),
-    hear(effect) {
+    onEffect(effect) {
       if (effect.type === 'published') {
-        tell({ type: 'published' })
-        kept?.canonical(effect.canonical)
-      } else if (effect.type === 'executed') kept?.executed(effect.packet)
-      else if (isForFollower(effect)) tell(effect)
+        notify({ type: 'published' })
+        ownFrames?.canonical(effect.canonical)
+      } else if (effect.type === 'executed') ownFrames?.executed(effect.packet)
+      else if (isForFollower(effect)) notify(effect)
     },
     close() {
       follower.close()
       ports?.close()
-      kept?.close()
+      ownFrames?.close()
     },
   }
 }

@@ -1,4 +1,6 @@
-/** The writer's thread: feeds the writer from the keeper, main and the sequencer, one event at a time, and carries out its effects. */
+/**
+ * The writer's thread: applies events of other threads one at a time, and carries out the effects.
+ */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { openChainReader } from '../../engine/chain/reader.ts'
 import type { ChainReader } from '../../engine/chain/types.ts'
@@ -10,66 +12,72 @@ import type { WriterEffect, WriterEvent, WriterLimits } from '../../engine/sourc
 import { type ChainWriter, openWriter } from '../../engine/sources/writer/writer.ts'
 import { openStore } from '../../engine/storage/blocks/store.ts'
 import { attachDatabase } from '../../engine/storage/database/rocksdb.ts'
-import { storageFailure } from '../../engine/storage/keeper/failure.ts'
-import type { KeeperAnswer, OpenedChain } from '../../engine/storage/types.ts'
+import { storageFailure } from '../../engine/storage/persistence/failure.ts'
+import type { OpenedChain, PersistenceResponse } from '../../engine/storage/types.ts'
 import { openPublisher } from '../../engine/views/publisher.ts'
-import { postRequest } from '../keeper/request.ts'
+import { postRequest } from '../persistence/request.ts'
 import type { ReplayData } from '../record/lines.ts'
 import { saveCompiledLater } from '../thread/compile-cache.ts'
 import type { WriterToFollower } from '../thread/follower-messages.ts'
-import type { FromWriter, KeeperOpened, SharedNode, ToWriter } from '../thread/messages.ts'
-import { type HeldBack, holdBack } from './held-back.ts'
+import type { FromWriter, PersistenceOpened, SharedNode, ToWriter } from '../thread/messages.ts'
+import { type DelayedMessages, delayMessages } from './delayed-messages.ts'
 import { createRecording, openLine, type Recording } from './recording.ts'
-import { createAnswers, replay } from './replaying.ts'
+import { openRecordingMode, type RecordingMode, recordedWriter, stampOf } from './recording-mode.ts'
+import { createResponseQueue, replay } from './replaying.ts'
 import { followedSource, type Source, sequencerSource } from './sources.ts'
-import { openTape, stampOf, type Tape, tapedWriter } from './tape.ts'
 
 export type WriterData = SharedNode & {
-  readonly keeper: MessagePort
-  /** The feed and its sealed blocks; undefined: there is no sequencer. */
+  readonly persistence: MessagePort
+  /** Port to the sequencer's thread; undefined if there is none. */
   readonly sequencer: MessagePort | undefined
-  /** Who brings the canonical blocks of a network, and its feeds; undefined: none is followed. */
+  /**
+   * Ports to the follower, which brings canonical blocks, and to the feeds; undefined if no network
+   * is followed.
+   */
   readonly followed?:
     | {
         readonly follower: MessagePort
         readonly feeds: readonly MessagePort[]
-        /** Path of the journal of flashblocks; undefined: a restart begins without pending. */
+        /** Path of the journal of flashblocks; if undefined, pending is empty after a restart. */
         readonly frames?: string | undefined
       }
     | undefined
-  /** Clients are shown records so much later; left out: with their publish. */
-  readonly behind?: { readonly flashblocks: number; readonly ms: number } | undefined
-  /** Somebody may apply what records show. */
-  readonly tellsChanges: boolean
+  /** Lag after which clients see snapshots; if omitted, they are visible when published. */
+  readonly flashblockLag?: { readonly flashblocks: number; readonly ms: number } | undefined
+  /** A subscriber may apply the changes of snapshots. */
+  readonly emitsChanges: boolean
   readonly limits?: Partial<WriterLimits>
-  /** What it takes is told to main. */
+  /** Sends all input to the main thread for the recording. */
   readonly isRecorded?: boolean
-  /** It takes what a record has, and nothing else. */
+  /** The recording that replaces all other input. */
   readonly replay?: ReplayData | undefined
 }
 
 type Thread = {
   readonly writer: ChainWriter
   readonly reader: ChainReader
-  readonly tape: Tape
+  readonly recordingMode: RecordingMode
   readonly recording: Recording | undefined
   readonly mailbox: Mailbox
-  readonly keeper: MessagePort
+  readonly persistence: MessagePort
   readonly source: Source | undefined
-  /** Of a node that is recorded. */
+  /** Handles fetched values on a node that is recorded. */
   onFill: Recording['fill']
   readonly counts: Map<string, number>
-  readonly held: HeldBack
-  tell(message: FromWriter): void
+  readonly delayed: DelayedMessages
+  notify(message: FromWriter): void
 }
 
 const BEAT_MS = 1_000
 
 if (parentPort !== null) start(parentPort, workerData as WriterData)
 
-/** The keeper speaks first: it may have repaired the database before. */
+/**
+ * Waits for the persistence thread's first message, because that thread may repair the database
+ * first.
+ */
 function start(main: MessagePort, data: WriterData): void {
-  data.keeper.once('message', (greeting: KeeperOpened) => {
+  data.persistence.once('message', (greeting: PersistenceOpened) => {
     try {
       run(main, data, greeting.opened)
     } catch (error) {
@@ -81,12 +89,19 @@ function start(main: MessagePort, data: WriterData): void {
 function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
   const chain = chainSpec(data.chain)
   const store = openStore(attachDatabase(data.database))
-  const behind = data.behind && { ...data.behind, now: () => performance.now() }
-  const publisher = openPublisher(data.views, opened.foldHead, behind)
+  const flashblockLag = data.flashblockLag && {
+    ...data.flashblockLag,
+    now: () => performance.now(),
+  }
+  const publisher = openPublisher(data.views, opened.persistedHead, flashblockLag)
   const reader = openChainReader({
-    ...{ views: data.views, store, chain, thread: data.thread, seesAll: true },
+    views: data.views,
+    store,
+    chain,
+    thread: data.thread,
+    seesAll: true,
   })
-  const tape = openTape(data)
+  const recordingMode = openRecordingMode(data)
   const { writer: opens, effects } = openWriter(
     {
       chain,
@@ -96,51 +111,59 @@ function run(main: MessagePort, data: WriterData, opened: OpenedChain): void {
       engine: engineByName(data.engine, {
         onTrap: (reason) => main.postMessage({ type: 'trapped', reason } satisfies FromWriter),
       }),
-      now: tape.clock.now,
-      wallMs: tape.clock.wallMs,
+      now: recordingMode.clock.now,
+      wallMs: recordingMode.clock.wallMs,
       isLazy: store.isLazy(),
-      seed: tape.seed,
-      hasMarks: data.followed !== undefined,
-      tellsChanges: data.tellsChanges,
-      tellsExecuted: data.followed?.frames !== undefined,
-      limits: tape.limits,
+      seed: recordingMode.seed,
+      hasLabelledHeads: data.followed !== undefined,
+      emitsChanges: data.emitsChanges,
+      emitsExecuted: data.followed?.frames !== undefined,
+      limits: recordingMode.limits,
     },
     opened,
   )
-  const writer = tape.type === 'none' ? opens : tapedWriter(opens)
+  const writer = recordingMode.type === 'none' ? opens : recordedWriter(opens)
   const thread: Thread = {
-    ...{ writer, reader, tape },
-    recording: recordingOf(main, data, { writer, reader, tape }),
+    writer,
+    reader,
+    recordingMode,
+    recording: recordingOf(main, data, { writer, reader, recordingMode }),
     mailbox: new Mailbox(),
-    keeper: data.keeper,
-    source: tape.type === 'replay' ? undefined : sourceOf(data, (fill) => thread.onFill(fill)),
+    persistence: data.persistence,
+    source:
+      recordingMode.type === 'replay' ? undefined : sourceOf(data, (fill) => thread.onFill(fill)),
     onFill() {},
     counts: new Map(),
-    held: holdBack(publisher.showing, (message) => main.postMessage(message satisfies FromWriter)),
-    tell: (message) => main.postMessage(message),
+    delayed: delayMessages(publisher.visibility, (message) =>
+      main.postMessage(message satisfies FromWriter),
+    ),
+    notify: (message) => main.postMessage(message),
   }
   carryOut(thread, effects)
-  if (tape.type === 'replay') serveRecord(main, thread, tape)
+  if (recordingMode.type === 'replay') serveRecord(main, thread, recordingMode)
   else serve(main, thread)
-  thread.tell({ type: 'ready', record: reader.newestRecord() })
+  thread.notify({ type: 'ready', snapshot: reader.newestSnapshot() })
   saveCompiledLater()
 }
 
-/** Its first line is what the writer was opened with. */
+/** Starts a recording, whose first line has the writer's parameters. */
 function recordingOf(
   main: MessagePort,
-  { followed, keeper }: WriterData,
-  { writer, reader, tape }: Pick<Thread, 'writer' | 'reader' | 'tape'>,
+  { followed, persistence }: WriterData,
+  { writer, reader, recordingMode }: Pick<Thread, 'writer' | 'reader' | 'recordingMode'>,
 ): Recording | undefined {
-  if (tape.type !== 'record') return undefined
-  const { clock, seed, limits } = tape
-  const tellLines = (lines: Uint8Array<ArrayBuffer>) =>
+  if (recordingMode.type !== 'record') return undefined
+  const { clock, seed, limits } = recordingMode
+  const emitLines = (lines: Uint8Array<ArrayBuffer>) =>
     main.postMessage({ type: 'recorded', lines } satisfies FromWriter, [lines.buffer])
-  tellLines(openLine({ ...clock.end(), seed, limits }))
+  emitLines(openLine({ ...clock.end(), seed, limits }))
   return createRecording({
-    ...{ writer, reader, clock, tellLines },
-    post: (fill, wallMs) => postRequest(keeper, fill, wallMs),
-    tellFilled: (answer) => followed?.follower.postMessage(answer satisfies WriterToFollower),
+    writer,
+    reader,
+    clock,
+    emitLines,
+    post: (fill, wallMs) => postRequest(persistence, fill, wallMs),
+    notifyFilled: (response) => followed?.follower.postMessage(response satisfies WriterToFollower),
   })
 }
 
@@ -153,24 +176,24 @@ function sourceOf(
 }
 
 function serve(main: MessagePort, thread: Thread): void {
-  const { tell, keeper, source, recording } = thread
+  const { notify, persistence, source, recording } = thread
   const deliver = createLoop(thread, (error) => {
     source?.close()
     recording?.flush()
-    tell(lastWords(error, 'the writer cannot go on'))
+    notify(lastWords(error, 'the writer failed'))
   })
   thread.onFill = (fill) => {
     recording?.fill(fill)
     deliver()
   }
   const beat = setInterval(() => report(thread), BEAT_MS)
-  keeper.on('message', (answer: KeeperAnswer) => {
-    if (recording?.filled(answer) !== true) deliver({ type: 'answer', answer })
+  persistence.on('message', (response: PersistenceResponse) => {
+    if (recording?.filled(response) !== true) deliver({ type: 'answer', response })
   })
   source?.listen(
     deliver,
     (what) => count(thread, what, 1),
-    (message) => tell({ type: 'warning', message }),
+    (message) => notify({ type: 'warning', message }),
   )
   main.on('message', async (message: ToWriter) => {
     switch (message.type) {
@@ -184,67 +207,78 @@ function serve(main: MessagePort, thread: Thread): void {
         source?.feed?.(message.port)
         return
       case 'heard':
-        thread.held.heard(message.place)
+        thread.delayed.onPosition(message.position)
         return
       case 'stop':
         source?.close()
         clearInterval(beat)
         await deliver.stop()
-        thread.held.stop()
+        thread.delayed.stop()
         recording?.flush()
         report(thread)
-        tell({ type: 'stopped' })
-        keeper.close()
+        notify({ type: 'stopped' })
+        persistence.close()
         main.close()
     }
   })
 }
 
-/** Once main says so: it takes the record to its end, and then nothing any more. */
+/**
+ * Replays the recording to its end when the main thread requests it; afterwards the writer is idle.
+ */
 function serveRecord(
   main: MessagePort,
   thread: Thread,
-  tape: Tape & { readonly type: 'replay' },
+  recordingMode: RecordingMode & { readonly type: 'replay' },
 ): void {
-  const { writer, reader, keeper, tell } = thread
-  const answers = createAnswers()
+  const { writer, reader, persistence, notify } = thread
+  const responseQueue = createResponseQueue()
   let isStopped = false
-  let onAsked = () => {}
+  let onRequestsDone = () => {}
   let running: Promise<void> | undefined
   const beat = setInterval(() => report(thread), BEAT_MS)
-  keeper.on('message', answers.give)
+  persistence.on('message', responseQueue.give)
   const run = async (): Promise<void> => {
-    const { clock, lines, requests, data } = tape
+    const { clock, lines, requests, data } = recordingMode
     const ended = await replay({
-      ...{ writer, reader, clock, lines, requests, data, answers, isStopped: () => isStopped },
-      post: (fill) => postRequest(keeper, fill, clock.wallMs()),
+      writer,
+      reader,
+      clock,
+      lines,
+      requests,
+      data,
+      responseQueue,
+      isStopped: () => isStopped,
+      post: (fill) => postRequest(persistence, fill, clock.wallMs()),
       carryOut: (effects) => carryOut(thread, effects),
-      tell: (status) => tell({ type: 'replaying', status }),
-      ask: (lines, at) =>
+      notify: (status) => notify({ type: 'replaying', status }),
+      request: (lines, at) =>
         new Promise((resolve) => {
-          onAsked = resolve
-          tell({ type: 'ask', lines, at })
+          onRequestsDone = resolve
+          notify({ type: 'ask', lines, at })
         }),
     })
-    tell({ type: 'replayed', ended: { ...ended, isCut: tape.isCut() } })
+    notify({ type: 'replayed', ended: { ...ended, isCut: recordingMode.isCut() } })
   }
   main.on('message', async ({ type }: ToWriter) => {
     if (type === 'replay')
-      running ??= run().catch((error) => tell(lastWords(error, 'the writer cannot go on')))
-    if (type === 'asked') onAsked()
+      running ??= run().catch((error) => notify(lastWords(error, 'the writer failed')))
+    if (type === 'asked') onRequestsDone()
     if (type !== 'stop') return
     isStopped = true
-    onAsked()
+    onRequestsDone()
     clearInterval(beat)
     await running
     report(thread)
-    tell({ type: 'stopped' })
-    keeper.close()
+    notify({ type: 'stopped' })
+    persistence.close()
     main.close()
   })
 }
 
-/** A disk that fails leaves what is shown as it is; anything else may have broken it. */
+/**
+ * After a failure of the disk the visible heads stay valid; any other error may have broken them.
+ */
 function lastWords(error: Error, what: string): FromWriter {
   const failure = storageFailure(error)
   return failure === undefined
@@ -252,13 +286,13 @@ function lastWords(error: Error, what: string): FromWriter {
     : { type: 'failed', message: failure }
 }
 
-/** Without an event: there may be something to do. */
+/** Without an event the loop checks for other work. */
 type Loop = ((event?: WriterEvent) => void) & {
-  /** Resolves when the event in progress is done; later ones are not looked at. */
+  /** Resolves when the current event is done; later ones are dropped. */
   stop(): Promise<void>
 }
 
-/** Applies what the mailbox has, one event after the other, until it is empty. */
+/** Applies the mailbox's events one after the other until it is empty. */
 function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
   const { writer, mailbox, recording } = thread
   let running: Promise<void> | undefined
@@ -268,12 +302,12 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
   async function run(): Promise<void> {
     while (!isStopped) {
       await recording?.settle()
-      const event = mailbox.next((hash) => writer.knows(hash)) ?? aheadEvent(writer)
+      const event = mailbox.next((hash) => writer.knows(hash)) ?? speculationEvent(writer)
       if (event === undefined && recording?.isWaiting === true) continue
       if (event === undefined) return
       if (event.type === 'packet') thread.source?.taken(event.packet)
       carryOut(thread, await (recording ?? writer).apply(event))
-      // What came meanwhile may be more urgent than what waits.
+      // Messages that arrived meanwhile may be more urgent than those in the mailbox.
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
@@ -305,38 +339,43 @@ function createLoop(thread: Thread, onError: (error: Error) => void): Loop {
   })
 }
 
-const aheadEvent = (writer: ChainWriter): WriterEvent | undefined =>
-  writer.canRunAhead() ? { type: 'ahead' } : undefined
+const speculationEvent = (writer: ChainWriter): WriterEvent | undefined =>
+  writer.canSpeculate() ? { type: 'ahead' } : undefined
 
 /**
- * First what clients of this node wait for, then what those of replicas do that apply what records show. The keeper last: it would take the core
- * that clients are answered on.
+ * Carries out effects in the order of urgency: first those for clients, then those for replicas
+ * that apply changes. The persistence thread is last, because it would compete for the core that
+ * answers clients.
  */
 function carryOut(thread: Thread, effects: readonly WriterEffect[]): void {
   const isFollowed = effects.some(({ type }) => type === 'changes')
   for (const effect of effects) {
-    // The sequencer first: it waits for its parent.
-    thread.source?.hear(effect)
+    // The sequencer is first, because it waits for its parent.
+    thread.source?.onEffect(effect)
     if (effect.type === 'count') count(thread, effect.what, effect.by)
-    else if (effect.type === 'published') thread.held.tell({ ...effect, isFollowed })
-    else if (effect.type === 'sealed') thread.held.tell(effect)
-    else if (!isForSource(effect)) thread.tell(effect)
+    else if (effect.type === 'published') thread.delayed.notify({ ...effect, isFollowed })
+    else if (effect.type === 'sealed') thread.delayed.notify(effect)
+    else if (!isForSource(effect)) thread.notify(effect)
   }
   for (const effect of effects)
     if (effect.type === 'changes')
-      thread.tell({ type: 'changes', changes: packChanges(effect.changes) })
+      thread.notify({ type: 'changes', changes: packChanges(effect.changes) })
   for (const effect of effects)
-    if (effect.type === 'keeper') postRequest(thread.keeper, effect.request, stampOf(thread.tape))
+    if (effect.type === 'persistence')
+      postRequest(thread.persistence, effect.request, stampOf(thread.recordingMode))
 }
 
 const isForSource = (effect: WriterEffect): effect is WriterEffect & { readonly type: OfOthers } =>
   OF_OTHERS.has(effect.type)
-type OfOthers = 'keeper' | 'executed' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes'
+type OfOthers = 'persistence' | 'executed' | 'need' | 'refused' | 'check' | 'notBegun' | 'changes'
 const OF_OTHERS: ReadonlySet<string> = new Set<OfOthers>([
-  ...(['keeper', 'executed', 'need', 'refused', 'check', 'notBegun', 'changes'] as const),
+  ...(['persistence', 'executed', 'need', 'refused', 'check', 'notBegun', 'changes'] as const),
 ])
 
-/** Counts go out once a second: a message for each would cost more than what it counts. */
+/**
+ * Counts are sent once a second, because a message for each would cost more than the work it
+ * counts.
+ */
 function count({ counts }: Thread, what: string, by: number): void {
   counts.set(what, (counts.get(what) ?? 0) + by)
 }
@@ -344,8 +383,8 @@ function count({ counts }: Thread, what: string, by: number): void {
 function report(thread: Thread): void {
   const skipped = thread.mailbox.takeSkipped()
   if (skipped > 0) count(thread, 'feed_skipped', skipped)
-  for (const [what, by] of thread.counts) thread.tell({ type: 'count', what, by })
+  for (const [what, by] of thread.counts) thread.notify({ type: 'count', what, by })
   thread.counts.clear()
   const values = { ...thread.writer.gauges(), mailbox: thread.mailbox.size }
-  thread.tell({ type: 'gauges', values })
+  thread.notify({ type: 'gauges', values })
 }

@@ -22,13 +22,13 @@ afterAll(() => node.close())
 test('a payment is preconfirmed by a flashblock, before its block is sealed', async () => {
   const client = wallet()
   const hash = await client.sendTransaction({ to, value: parseEther('1') })
-  const place = await node.feed.push()
+  const flashblockId = await node.feed.push()
   const receipt = await client.getTransactionReceipt({ hash })
-  expect(receipt).toMatchObject({ status: 'success', blockNumber: BigInt(place.number) })
-  const asked = { method: 'eth_getTransactionReceipt', params: [hash] }
-  expect(await node.sealed.request(asked)).toBeNull()
-  expect((await node.feed.seal()).number).toBe(place.number)
-  expect(await node.sealed.request(asked)).toMatchObject({ status: '0x1' })
+  expect(receipt).toMatchObject({ status: 'success', blockNumber: BigInt(flashblockId.number) })
+  const request = { method: 'eth_getTransactionReceipt', params: [hash] }
+  expect(await node.sealed.request(request)).toBeNull()
+  expect((await node.feed.seal()).number).toBe(flashblockId.number)
+  expect(await node.sealed.request(request)).toMatchObject({ status: '0x1' })
 })
 
 test('a payment that was preconfirmed is taken back', async () => {

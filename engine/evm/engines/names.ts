@@ -1,5 +1,5 @@
-/** What `--engine` may say. Apart from the engines themselves: reading a command line loads none of them. */
+/** Values of `--engine`. The file is separate so that reading a command line loads no engine. */
 
-/** The first is the default. */
+/** The first name is the default. */
 export const ENGINE_NAMES = ['fast', 'reference'] as const
 export type EngineName = (typeof ENGINE_NAMES)[number]

@@ -1,11 +1,14 @@
-/** The engines by name (`--engine`). */
+/** Makes engines by their name (`--engine`). */
 import { createRequire } from 'node:module'
 import type { Engine } from '../engine.ts'
 import { type FastOptions, makeFastEngine } from '../fast/fast.ts'
 import type { makeReferenceEngine } from '../reference/reference.ts'
 import { ENGINE_NAMES, type EngineName } from './names.ts'
 
-/** Its package takes each thread 110 ms to load, and on a chain of today's rules only verified calls ask it (2026-11). */
+/**
+ * Loads the reference engine on demand, because its package takes each thread 110 ms to load. On a
+ * chain with today's rules only verified calls use it (2026-11).
+ */
 function loadReference(): Engine {
   const reference: { readonly makeReferenceEngine: typeof makeReferenceEngine } = createRequire(
     import.meta.url,
@@ -13,8 +16,8 @@ function loadReference(): Engine {
   return reference.makeReferenceEngine()
 }
 
-/** Behind the fast engine: loaded at the first session of older rules, or when work is done again. */
-function referenceWhenAsked(): Engine {
+/** Loads the reference engine at the first session of older rules, or when work is repeated. */
+function referenceWhenRequested(): Engine {
   let made: Engine | undefined
   const get = () => {
     made ??= loadReference()
@@ -27,15 +30,15 @@ function referenceWhenAsked(): Engine {
   }
 }
 
-/** Makes one with caches of its own. */
 const MAKERS: Readonly<Record<EngineName, (options?: FastOptions) => Engine>> = {
   reference: loadReference,
-  fast: (options) => makeFastEngine(referenceWhenAsked(), options),
+  fast: (options) => makeFastEngine(referenceWhenRequested(), options),
 }
 
 /**
- * A new one, with caches of its own: a thread makes one and hands it on. Options are the fast engine's.
- * @throws {RangeError} naming the engines there are
+ * Makes an engine with caches of its own; a thread makes one and shares it.
+ * @param options options of the fast engine
+ * @throws {RangeError} with the names of the known engines
  */
 export function engineByName(wanted: string, options?: FastOptions): Engine {
   const name = ENGINE_NAMES.find((one) => one === wanted)

@@ -1,4 +1,7 @@
-/** The net change that a piece of the module's journal describes (what journal/net-change.ts is to the reference engine). */
+/**
+ * Computes the net change of a section of the module's journal, like journal/net-change.ts for the
+ * reference engine.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import type { AccessList } from '../../primitives/transaction.ts'
@@ -7,10 +10,10 @@ import type { AccountChange, AccountState, SlotChange, StateDiff } from '../../s
 import { latin1 } from '../../state/words.ts'
 import type { Instance } from './instance.ts'
 
-/** The reader's slots of an account. */
+/** Lists the reader's slots of an account. */
 type StorageOf = (address: Bytes) => Iterable<{ readonly key: Bytes; readonly value: Bytes }>
 
-/** Values at the begin of the piece, where they changed in it. Slots by their records. */
+/** Values at the start of the section, if they changed in it; slots by their record pointers. */
 type Then = {
   nonce?: bigint
   balance?: bigint
@@ -20,7 +23,7 @@ type Then = {
   isCleared: boolean
 }
 
-/** In the order of the first change. */
+/** Lists the changes since a journal position, ordered by first change. */
 export function diffSince(
   instance: Instance,
   options: { readonly since: number; readonly storageOf: StorageOf; codeOf(record: number): Bytes },
@@ -119,7 +122,7 @@ function slotChanges(instance: Instance, _record: number, then: Then): SlotChang
     const base = instance.word(slot + layout.S_BASE)
     const isFromCleared =
       (data.getUint32(slot + layout.S_FLAGS, true) & layout.IS_FROM_CLEARED) !== 0
-    // Zero at its first change for the clearing alone.
+    // The value at the first change was zero only because of the clearing.
     const before = then.isCleared && isFromCleared ? base : was
     const after = instance.word(slot + layout.S_VALUE)
     if (!equalBytes(after, before))
@@ -128,7 +131,7 @@ function slotChanges(instance: Instance, _record: number, then: Then): SlotChang
   return slots
 }
 
-/** Slots of the reader's that are zero since the storage was cleared, and that nothing else tells. */
+/** Slots of the reader that the clearing set to zero and that have no change of their own. */
 function wiped(
   instance: Instance,
   record: number,
@@ -145,7 +148,7 @@ function wiped(
   const slots: SlotChange[] = []
   for (const { key, value } of options.stored) {
     const slot = known.get(latin1(key))
-    // What was looked at before the clearing is in the journal with its own change.
+    // Slots read before the clearing have their own change in the journal.
     const isSilent =
       slot === undefined ||
       ((data.getUint32(slot + layout.S_FLAGS, true) & layout.IS_FROM_CLEARED) !== 0 &&
@@ -155,7 +158,7 @@ function wiped(
   return slots
 }
 
-/** As it is now. */
+/** The account's current values. */
 export function accountAt(instance: Instance, record: number): AccountState {
   const { layout, data } = instance
   return {
@@ -174,7 +177,7 @@ function baseAt(instance: Instance, record: number): AccountState {
   }
 }
 
-/** What became warm in the transaction, in that order. */
+/** Addresses and slots that became warm in the transaction, in that order. */
 export function accessedIn(instance: Instance): AccessList {
   const { layout, data } = instance
   const journal = data.getUint32(layout.JOURNAL, true)

@@ -1,35 +1,40 @@
-/** The fast engine: our own EVM in WebAssembly. Rules older than its forks are the reference engine's, behind the same interface. */
+/**
+ * The fast engine: our own EVM in WebAssembly. Sessions with older rules run on the reference
+ * engine, behind the same interface.
+ */
 import type { EvmRules } from '../../chainspec/types.ts'
 import { codeCache } from '../code-cache.ts'
 import type { Engine } from '../engine.ts'
-import { type AroundHost, idleInstances } from './instance.ts'
+import { type AroundHost, type EngineTier, idleInstances } from './instance.ts'
 import { compileModule } from './module.ts'
 import { Ended } from './reads.ts'
 import { type FastRules, fastRules, isFast } from './rules.ts'
 import { openFastSession } from './session.ts'
-import type { EngineTier } from './tier.ts'
 
-/** Bytes of code beside what the instances keep. */
+/** Bytes of cached code beside the instances' own. */
 const CODE_CACHE_BYTES = 4 * 1024 * 1024
 
 export type FastOptions = {
-  /** V8 compiles the same bytes once in a process, whoever asks. */
+  /** A compiled module to share; V8 compiles equal bytes once in a process. */
   readonly module?: WebAssembly.Module
   readonly tier?: EngineTier
-  /** Hears why work is done again on the reference engine. */
+  /** Called with the reason when work is repeated on the reference engine. */
   readonly onTrap?: (reason: string) => void
-  /** May put something around the host's functions. */
+  /** Wraps the host functions in tests. */
   readonly around?: AroundHost
 }
 
-/** Instances, code and rules of its own: one for a thread is right. Where it fails, `reference` can do the work again. */
+/**
+ * Makes an engine with instances, code and rules of its own; a thread needs one.
+ * @param reference repeats the work where this engine fails
+ */
 export function makeFastEngine(reference: Engine, options: FastOptions = {}): Engine {
   const { module = compileModule(), onTrap = () => {}, tier, around } = options
   const idle = idleInstances(module, { tier, around })
   const codes = codeCache(CODE_CACHE_BYTES)
-  // What changes precompiled contracts is one object for each fork, undefined where none does.
+  // Changes of precompiled contracts are one object for each fork, or undefined.
   const known = new Map<EvmRules['precompiles'], Map<string, FastRules | undefined>>()
-  /** undefined: the reference engine's. */
+  /** Rules for the module; undefined selects the reference engine. */
   function rulesOf(rules: EvmRules): FastRules | undefined {
     const bySpec = known.get(rules.precompiles) ?? new Map<string, FastRules | undefined>()
     if (bySpec.has(rules.spec)) return bySpec.get(rules.spec)
@@ -51,10 +56,10 @@ export function makeFastEngine(reference: Engine, options: FastOptions = {}): En
       }
     },
     precompiles: (rules) => rulesOf(rules)?.addresses ?? reference.precompiles(rules),
-    fallback: { engine: reference, tell: onTrap },
+    fallback: { engine: reference, report: onTrap },
   }
 }
 
-/** No memory for an instance is a RangeError. */
+/** A failed allocation of an instance is a RangeError. */
 const isFailure = (error: unknown): error is Error =>
   error instanceof WebAssembly.RuntimeError || error instanceof RangeError || error instanceof Ended

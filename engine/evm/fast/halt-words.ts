@@ -1,4 +1,4 @@
-/** Why a frame halted, in go-ethereum's words, from the numbers that the module gives (asm/machine.ts). */
+/** Converts the module's halt numbers (asm/interpreter/machine.ts) to go-ethereum's words. */
 import { invalidOpcode, NONCE_OVERFLOW, stackFault } from '../halt-reason.ts'
 
 export const HALT_NONE = 0
@@ -6,8 +6,8 @@ export const HALT_REVERT = 16
 const HALT_PRECOMPILE = 15
 
 /** Bytes (EIP-170, EIP-3860). */
-const MOST_CODE = 24_576
-const MOST_INIT_CODE = 49_152
+const MAX_CODE = 24_576
+const MAX_INIT_CODE = 49_152
 
 const WORDS: Readonly<Record<number, string>> = {
   2: 'out of gas',
@@ -28,7 +28,7 @@ const WORDS: Readonly<Record<number, string>> = {
   20: 'out of gas: write protection',
 }
 
-/** @param ofPrecompile what the last precompiled contract that failed said */
+/** @param ofPrecompile error of the last precompiled contract that failed */
 export function haltWords(
   halt: number,
   numbers: { readonly first: number; readonly second: number; readonly ofPrecompile: string },
@@ -40,15 +40,15 @@ export function haltWords(
     case 3:
       return invalidOpcode(first)
     case 9:
-      return `max code size exceeded: code size ${first} limit ${MOST_CODE}`
+      return `max code size exceeded: code size ${first} limit ${MAX_CODE}`
     case HALT_PRECOMPILE:
       return ofPrecompile
     case 21:
-      return `out of gas: max initcode size exceeded: code size ${long(first, second)} limit ${MOST_INIT_CODE}`
+      return `out of gas: max initcode size exceeded: code size ${long(first, second)} limit ${MAX_INIT_CODE}`
     default:
       return WORDS[halt]!
   }
 }
 
-/** A number of 64 bits from its two halves, as the module gives them: signed. */
+/** Joins the two signed halves of a 64-bit number. */
 const long = (low: number, high: number): bigint => (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0)

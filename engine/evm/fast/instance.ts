@@ -1,10 +1,9 @@
-/** An instance of the module: its functions, and its memory as the host sees it. */
+/** An instance of the module: its functions, and views of its memory. */
 import { getRandomValues } from 'node:crypto'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { type Exports, type Layout, layoutOf } from './module.ts'
-import type { EngineTier } from './tier.ts'
 
-/** What the module calls while it runs (asm/imports.ts). */
+/** Functions that the module calls while it runs (asm/host/imports.ts). */
 export type HostCalls = Readonly<{
   stop(why: number): void
   poll(): void
@@ -21,16 +20,26 @@ export type HostCalls = Readonly<{
   log(at: number): void
 }>
 
-/** A test's: host calls that fail, or are counted. */
+/** Lets a test make host calls fail, or count them. */
 export type AroundHost = (calls: HostCalls) => HostCalls
 
 /**
- * Bytes that all idle instances of a thread may hold. WebAssembly's memory never shrinks: an
- * instance for which there is no room is not kept.
+ * Maximum bytes of all idle instances of a thread. WebAssembly memory never shrinks, so an instance
+ * beyond this limit is dropped.
  */
-export const KEPT_BYTES = 32 << 20
+export const RETAINED_BYTES = 32 << 20
 
-/** How often code has run on its bytes before its translation runs (asm/translate.ts). Init code and traced runs have none. */
+/**
+ * `auto` translates code that runs again, `precise` interprets all code, `stream` translates all
+ * code. The first is the default.
+ */
+export const ENGINE_TIERS = ['auto', 'precise', 'stream'] as const
+export type EngineTier = (typeof ENGINE_TIERS)[number]
+
+/**
+ * Runs of code on its bytes before its translation runs (asm/translation/translate.ts). Init code
+ * and traced runs are never translated.
+ */
 const STREAM_RUNS: Readonly<Record<EngineTier, number>> = {
   auto: 1,
   stream: 0,
@@ -46,18 +55,18 @@ const same: AroundHost = (calls) => calls
 export class Instance {
   readonly exports: Exports
   readonly layout: Layout
-  /** The calls of whoever has the instance. */
+  /** Host calls of the session that uses the instance. */
   calls: HostCalls | undefined
-  /** Its steps' constant texts are there. */
+  /** True after the constant texts of steps were written. */
   hasTexts = false
-  /** Which rules its tables are written for. */
+  /** The rules that its tables are written for. */
   rules: unknown
-  /** It trapped: what it holds means nothing. */
+  /** True after a trap; its memory is then undefined. */
   isBroken = false
   #bytes: Bytes
   #words: Uint32Array<ArrayBuffer>
   #data: DataView
-  #asked: Asked
+  #requested: HostRequest
 
   constructor(module: WebAssembly.Module, { tier = 'auto', around = same }: InstanceOptions = {}) {
     const { exports } = new WebAssembly.Instance(module, { host: around(importsOf(this)) })
@@ -66,46 +75,46 @@ export class Instance {
     this.#bytes = NO_BYTES
     this.#words = new Uint32Array(0)
     this.#data = new DataView(new ArrayBuffer(0))
-    this.#asked = { address: this.#words, key: this.#words, hash: this.#bytes }
-    this.#look()
+    this.#requested = { address: this.#words, key: this.#words, hash: this.#bytes }
+    this.#poll()
     getRandomValues(this.#bytes.subarray(this.layout.ASKED, this.layout.ASKED + 16))
     this.exports.initialize()
     this.exports.setStreamRuns(STREAM_RUNS[tier])
   }
 
-  /** Valid until the memory grows, which every call of the module may do. */
+  /** Views are valid until the memory grows, which every call of the module may cause. */
   get bytes(): Bytes {
-    if (this.#bytes.length === 0) this.#look()
+    if (this.#bytes.length === 0) this.#poll()
     return this.#bytes
   }
   get words(): Uint32Array<ArrayBuffer> {
-    if (this.#bytes.length === 0) this.#look()
+    if (this.#bytes.length === 0) this.#poll()
     return this.#words
   }
   get data(): DataView {
-    if (this.#bytes.length === 0) this.#look()
+    if (this.#bytes.length === 0) this.#poll()
     return this.#data
   }
-  /** What an import of the module asks for. */
-  get asked(): Asked {
-    if (this.#bytes.length === 0) this.#look()
-    return this.#asked
+  /** Arguments of the module's current import call. */
+  get requested(): HostRequest {
+    if (this.#bytes.length === 0) this.#poll()
+    return this.#requested
   }
 
-  /** Bytes of its linear memory. */
+  /** Bytes of linear memory. */
   get size(): number {
     return this.exports.memory.buffer.byteLength
   }
 
-  /** A copy. */
+  /** Copies a range of the memory. */
   slice(at: number, length: number): Bytes {
     return this.bytes.slice(at, at + length)
   }
-  /** A word as 32 bytes, big endian: a copy. */
+  /** Copies a word as 32 bytes, big endian. */
   word(at: number): Bytes {
     return this.slice(at, 32).reverse()
   }
-  /** The low 20 bytes of a word, big endian: a copy. */
+  /** Copies the low 20 bytes of a word, big endian. */
   address(at: number): Bytes {
     return this.slice(at, 20).reverse()
   }
@@ -123,7 +132,7 @@ export class Instance {
     for (const limb of LIMBS)
       data.setBigUint64(at + limb, isSmall ? 0n : value >> BigInt(8 * limb), true)
   }
-  /** Big-endian bytes as a word. */
+  /** Writes big-endian bytes as a word. */
   putWord(at: number, value: Bytes): void {
     const { bytes } = this
     bytes.fill(0, at, at + 32)
@@ -131,13 +140,13 @@ export class Instance {
       bytes[at + value.length - 1 - byte] = value[byte]!
   }
 
-  #look(): void {
+  #poll(): void {
     const { buffer } = this.exports.memory
     const { ASKED } = this.layout
     this.#bytes = new Uint8Array(buffer)
     this.#words = new Uint32Array(buffer)
     this.#data = new DataView(buffer)
-    this.#asked = {
+    this.#requested = {
       address: new Uint32Array(buffer, ASKED, 5),
       key: new Uint32Array(buffer, ASKED + 32, 8),
       hash: this.#bytes.subarray(ASKED, ASKED + 32),
@@ -147,7 +156,7 @@ export class Instance {
 
 const LIMBS = [8, 16, 24] as const
 
-type Asked = {
+type HostRequest = {
   readonly address: Uint32Array<ArrayBuffer>
   readonly key: Uint32Array<ArrayBuffer>
   readonly hash: Bytes
@@ -173,12 +182,12 @@ function importsOf(instance: Instance): HostCalls {
 
 export type IdleInstances = {
   take(): Instance
-  /** Keeps it for the next session, if it is worth keeping. */
+  /** Retains the instance for the next session unless it is broken or too large. */
   give(instance: Instance): void
 }
 
-/** Instances that nobody has: one for each session that is usually open at once in a thread. */
-const MOST_IDLE = 3
+/** Maximum idle instances: as many as sessions are usually open at once in a thread. */
+const MAX_IDLE = 3
 
 export function idleInstances(
   module: WebAssembly.Module,
@@ -189,9 +198,9 @@ export function idleInstances(
     take: () => idle.pop() ?? new Instance(module, options),
     give(instance) {
       instance.calls = undefined
-      if (instance.isBroken || idle.length >= MOST_IDLE) return
-      const held = idle.reduce((bytes, one) => bytes + one.size, 0)
-      if (held + instance.size <= KEPT_BYTES) idle.push(instance)
+      if (instance.isBroken || idle.length >= MAX_IDLE) return
+      const idleBytes = idle.reduce((bytes, one) => bytes + one.size, 0)
+      if (idleBytes + instance.size <= RETAINED_BYTES) idle.push(instance)
     },
   }
 }

@@ -1,12 +1,15 @@
-/** The compiled module, and what of it the host sees. */
+/** Compiles the module, and declares its exports. */
 import { readFileSync } from 'node:fs'
 import type { Bytes } from '../../primitives/bytes.ts'
 
-/** Compiles; some milliseconds. A process does it once and hands the module to its threads. */
+/**
+ * Compiles the module, which takes some milliseconds. A process does it once and shares the module
+ * with its threads.
+ */
 export const compileModule = (): WebAssembly.Module =>
   new WebAssembly.Module(readFileSync(new URL('fast.wasm', import.meta.url)) as Bytes)
 
-/** Names of numbers that the module exports: where something is, fields of records, kinds. */
+/** Names of exported numbers: addresses, record fields and kinds. */
 const NUMBERS = [
   ...[
     'ANSWER',
@@ -47,7 +50,7 @@ export type Exports = {
   setRules(hasDelegations: number, hasLeadingZeros: number): void
   setStreamRuns(runs: number): void
   setWants(steps: number, touches: number): void
-  setText(shown: number, isStorageShown: number): void
+  setText(fields: number, hasStorage: number): void
   addPrecompile(number: number, isAlwaysWarm: number): void
   accountOf(): number
   codeEntryOf(record: number): number

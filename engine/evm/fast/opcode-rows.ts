@@ -1,18 +1,21 @@
-/** The table of opcodes as the module reads it: 8 bytes each, constant gas, least and most bytes on the stack, flags. */
+/**
+ * The table of opcodes for the module. A row has 8 bytes: constant gas, minimum and maximum bytes
+ * on the stack, flags.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { OPCODES, STACK_LIMIT } from '../opcodes.ts'
 
-/** Opcodes have these numbers in the fork, or they are INVALID. */
+/** Forks differ in these opcodes, which are INVALID without them. */
 export type OpcodeRules = { readonly hasLeadingZeros: boolean }
 
 export const ROW_BYTES = 8
 const WORD_BYTES = 32
-const TELLS_ITSELF = 1
+const EMITS_ITSELF = 1
 const TOUCHES = 2
 
 /**
- * Gas that an opcode takes in any case (go-ethereum's constantGas: the Berlin jump table and what came after); the rest is computed.
- * Ranges are of numbers.
+ * Constant gas by range of opcodes (go-ethereum's constantGas: the Berlin jump table and later
+ * ones). Dynamic gas is computed elsewhere.
  */
 const CONSTANT_GAS: readonly (readonly [first: number, last: number, gas: number])[] = [
   [0x01, 0x01, 3],
@@ -61,17 +64,20 @@ const CONSTANT_GAS: readonly (readonly [first: number, last: number, gas: number
   [0xff, 0xff, 5000],
 ]
 
-/** With a price to compute: EXP, KECCAK256, copies, memory, SLOAD, SSTORE, logs, calls, ends. */
+/** Opcodes with dynamic gas: EXP, KECCAK256, copies, memory, SLOAD, SSTORE, logs, calls, ends. */
 const PRICED: ReadonlySet<number> = new Set([
   ...[0x0a, 0x20, 0x31, 0x37, 0x39, 0x3b, 0x3c, 0x3e, 0x3f, 0x51, 0x52, 0x53, 0x54, 0x55, 0x5e],
   ...[0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xfa, 0xfd, 0xff],
 ])
-/** BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, SLOAD, SSTORE, calls, creations, SELFDESTRUCT. */
+/**
+ * Opcodes that name an account or a slot: BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, SLOAD,
+ * SSTORE, calls, creations, SELFDESTRUCT.
+ */
 export const TOUCHING: ReadonlySet<number> = new Set([
   ...[0x31, 0x3b, 0x3c, 0x3f, 0x54, 0x55, 0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa, 0xff],
 ])
 const LEADING_ZEROS = 0x1e
-/** Fork's own names for what no fork here has begin behind them. */
+/** True if the fork has the opcode; go-ethereum's names for other opcodes do not count. */
 const isDefined = (op: number, { hasLeadingZeros }: OpcodeRules): boolean =>
   op === LEADING_ZEROS ? hasLeadingZeros : GAS_OF.has(op) || PRICED.has(op)
 
@@ -93,7 +99,7 @@ export function opcodeRows(rules: OpcodeRules): Bytes {
     if (known !== undefined) view.setUint16(row, constantGas(op), true)
     view.setUint16(row + 2, pops * WORD_BYTES, true)
     view.setUint16(row + 4, (STACK_LIMIT + pops - pushes) * WORD_BYTES, true)
-    const flags = (PRICED.has(op) ? TELLS_ITSELF : 0) | (TOUCHING.has(op) ? TOUCHES : 0)
+    const flags = (PRICED.has(op) ? EMITS_ITSELF : 0) | (TOUCHING.has(op) ? TOUCHES : 0)
     view.setUint16(row + 6, flags, true)
   }
   return rows

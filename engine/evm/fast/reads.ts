@@ -1,4 +1,4 @@
-/** What the module asks of the state, and what of it was missing. */
+/** Serves the module's state reads, and records missing keys. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import {
   describeMissing,
@@ -10,12 +10,12 @@ import type { CodeCache } from '../code-cache.ts'
 import { type Limits, LOST_GAS } from '../engine.ts'
 import type { HostCalls, Instance } from './instance.ts'
 
-/** Keys that a run may miss before it ends. */
-export const MOST_MISSING = 256
+/** Maximum missing keys before a run ends. */
+export const MAX_MISSING = 256
 
 const READ = { absent: 0, present: 1, missing: 2 } as const
 
-/** Ends a run from inside: not an error of the engine's. */
+/** Ends a run from inside; not a failure of the engine. */
 export class Ended extends Error {
   override name = 'Ended'
   readonly why: 'fuel' | 'deadline' | 'memory' | 'missing'
@@ -27,9 +27,9 @@ export class Ended extends Error {
 
 export type Reads = {
   readonly calls: Pick<HostCalls, 'account' | 'slot' | 'hasSlots' | 'code' | 'blockHash'>
-  /** From here on what is missing is noted, until `end`; before and after it is an error. */
-  begin(limits: Limits): void
-  /** What was missing, in the order of the questions. */
+  /** Records missing keys until `end`; outside of a run a missing key is an error. */
+  start(limits: Limits): void
+  /** Returns the missing keys in the order of the reads. */
   end(): readonly MissingKey[]
 }
 
@@ -39,51 +39,51 @@ export function makeReads(
 ): Reads {
   const { layout } = instance
   const { reader, codes } = options
-  const answer = layout.ANSWER >> 2
-  /** By their words. What was missing once stays so for the run. */
-  let noted: Map<string, MissingKey> | undefined
-  /** undefined: no run. */
+  const responseWord = layout.ANSWER >> 2
+  /** Missing keys by their description. A key that was missing once stays missing for the run. */
+  let recorded: Map<string, MissingKey> | undefined
+  /** Limits of the current run; undefined outside of a run. */
   let running: Limits | undefined
 
   function miss(key: MissingKey): typeof READ.missing {
     if (running === undefined) throw new MissingError(key)
-    noted ??= new Map()
-    noted.set(describeMissing(key), key)
-    if (noted.size >= MOST_MISSING) throw new Ended('missing')
+    recorded ??= new Map()
+    recorded.set(describeMissing(key), key)
+    if (recorded.size >= MAX_MISSING) throw new Ended('missing')
     return READ.missing
   }
-  const isMissed = (key: () => MissingKey): boolean => noted?.has(describeMissing(key())) === true
-  const account = () => askedAccount(instance)
-  const slot = () => askedSlot(instance)
+  const isMissed = (key: () => MissingKey) => recorded?.has(describeMissing(key())) === true
+  const account = () => requestedAccount(instance)
+  const slot = () => requestedSlot(instance)
 
   return {
-    begin(limits) {
-      noted = undefined
+    start(limits) {
+      recorded = undefined
       running = limits
     },
     end() {
       running = undefined
-      const missing = noted === undefined ? [] : [...noted.values()]
-      noted = undefined
+      const missing = recorded === undefined ? [] : [...recorded.values()]
+      recorded = undefined
       return missing
     },
     calls: {
       account() {
         if (isMissed(account)) return READ.missing
-        const presence = reader().account(instance.asked.address, instance.words, answer)
+        const presence = reader().account(instance.requested.address, instance.words, responseWord)
         if (running?.isLost?.() === true) capGas(instance)
         return presence === 'missing' ? miss(account()) : READ[presence]
       },
       slot() {
         if (isMissed(slot)) return READ.missing
-        const { asked } = instance
-        const presence = reader().slot(asked.address, asked.key, instance.words, answer)
+        const { requested: request } = instance
+        const presence = reader().slot(request.address, request.key, instance.words, responseWord)
         if (running?.isLost?.() === true) capGas(instance)
         return presence === 'missing' ? miss(slot()) : READ[presence]
       },
-      hasSlots: () => (reader().hasSlots(instance.asked.address) ? 1 : 0),
+      hasSlots: () => (reader().hasSlots(instance.requested.address) ? 1 : 0),
       code() {
-        const hash = instance.asked.hash.slice()
+        const hash = instance.requested.hash.slice()
         const code = codes.get(hash) ?? reader().code(hash)
         if (code === 'missing') {
           miss({ kind: 'code', hash })
@@ -104,22 +104,25 @@ export function makeReads(
   }
 }
 
-/** Of the frame that reads, which has its gas in the register then. */
+/** Caps the gas of the frame that reads, whose gas is in the register at this moment. */
 export function capGas({ exports }: Instance): void {
   if (exports.gas.value > LOST_GAS) exports.gas.value = LOST_GAS
 }
 
-const askedAccount = (instance: Instance): MissingKey => ({
+const requestedAccount = (instance: Instance): MissingKey => ({
   kind: 'account',
   address: instance.slice(instance.layout.ASKED, 20),
 })
-const askedSlot = (instance: Instance): MissingKey => ({
+const requestedSlot = (instance: Instance): MissingKey => ({
   kind: 'slot',
   address: instance.slice(instance.layout.ASKED, 20),
   key: instance.slice(instance.layout.ASKED + 32, 32),
 })
 
-/** An entry of the module's with the bytes: its pointer. */
+/**
+ * Writes code to an entry of the module.
+ * @returns the entry's pointer
+ */
 function putCode(instance: Instance, code: Bytes): number {
   const entry = instance.exports.newCode(code.length)
   instance.bytes.set(code, entry + instance.layout.C_BYTES)

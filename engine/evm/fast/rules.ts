@@ -1,4 +1,4 @@
-/** What the module must know of a fork, and for which forks it is. */
+/** The rules of a fork in the module's form, and the forks that it supports. */
 import { opcodesOf } from '../../chainspec/forks.ts'
 import type { EvmRules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -10,11 +10,11 @@ export type FastRules = {
   readonly hasDelegations: boolean
   readonly hasLeadingZeros: boolean
   readonly precompiles: ReadonlyMap<number, Precompile>
-  /** Of the precompiled contracts, in the same order. */
+  /** Addresses of the precompiled contracts, in the order of `precompiles`. */
   readonly addresses: readonly Bytes[]
 }
 
-/** Older forks are left to the reference engine. */
+/** Older forks run on the reference engine. */
 export const isFast = ({ spec }: EvmRules): boolean => opcodesOf(spec).hasTransientStorage
 
 export function fastRules(rules: EvmRules): FastRules {
@@ -29,7 +29,7 @@ export function fastRules(rules: EvmRules): FastRules {
   }
 }
 
-/** 20 bytes of a small number. */
+/** Writes a small number as a 20-byte address. */
 function lowAddress(number: number): Bytes {
   const bytes = new Uint8Array(20)
   new DataView(bytes.buffer).setUint32(16, number)

@@ -1,4 +1,4 @@
-/** Runs of one session: the message goes in, the module runs, the outcome comes out. */
+/** Runs messages in a session: writes the message, runs the module, reads the outcome. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { MissingError, type MissingKey, type StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
@@ -9,28 +9,31 @@ import { memoryOfGas } from './memory-bound.ts'
 import { Ended, makeReads } from './reads.ts'
 import type { FastRules } from './rules.ts'
 import { writeSteps } from './step-texts.ts'
-import { logsOf, tellerOf } from './tell.ts'
+import { logsOf, traceCallsOf } from './trace-calls.ts'
 
-/** Memory of all frames of a call together, and of one of them. */
+/** Maximum memory of all frames of a call together, and of one frame. */
 const CALL_MEMORY_BYTES = 64 << 20
-/** Bounds of an instance's linear memory, for a call and for a transaction in a block. */
+/** Maximum linear memory of an instance, for a call and for a transaction in a block. */
 const CALL_LINEAR_BYTES = 256 << 20
 const BLOCK_LINEAR_BYTES = 1 << 30
-/** Gas that the module counts; nobody can use more. */
-const MOST_GAS = (1n << 63n) - 1n
+/** Maximum gas that the module counts; no run can use more. */
+const MAX_GAS = (1n << 63n) - 1n
 
 export type Runner = {
   readonly calls: HostCalls
-  /** @throws {WebAssembly.RuntimeError} {ViewError} and what hooks throw; of all but the first, the session is as before the run. */
+  /**
+   * Runs a message. After any error but a RuntimeError the session is as before the run.
+   * @throws {WebAssembly.RuntimeError} {ViewError} and errors of hooks
+   */
   run(message: Message, options: RunOptions): Outcome
   setTrace(sink: TraceSink | undefined): void
 }
 type RunOptions = { readonly baseFee: bigint; readonly limits: Limits | undefined }
 
-/** What hooks of a run need of it. */
+/** State that hooks of a run share. */
 type Running = {
   isExpired: (() => boolean) | undefined
-  /** What the last precompiled contract that failed said. */
+  /** Error of the last precompiled contract that failed. */
   ofPrecompile: string
   isTraced: boolean
 }
@@ -46,7 +49,11 @@ export function makeRunner(
   const { exports } = instance
   const reads = makeReads(instance, options)
   const running: Running = { isExpired: undefined, ofPrecompile: '', isTraced: false }
-  const calls = { ...reads.calls, ...NO_TELLER, ...boundCalls(instance, options.fast, running) }
+  const calls = {
+    ...reads.calls,
+    ...NO_TRACE_CALLS,
+    ...boundCalls(instance, options.fast, running),
+  }
   const wordsOf = (halt: number): string =>
     haltWords(halt, {
       first: exports.haltFirst.value,
@@ -58,7 +65,7 @@ export function makeRunner(
     run(message, { baseFee, limits }) {
       const mark = exports.checkpoint()
       running.isExpired = limits?.isExpired
-      reads.begin(limits ?? {})
+      reads.start(limits ?? {})
       let end: number | Ended['why']
       let missing: readonly MissingKey[] = []
       try {
@@ -82,14 +89,20 @@ export function makeRunner(
     },
     setTrace(sink) {
       running.isTraced = sink !== undefined
-      Object.assign(calls, sink === undefined ? NO_TELLER : tellerOf(instance, { sink, wordsOf }))
+      Object.assign(
+        calls,
+        sink === undefined ? NO_TRACE_CALLS : traceCallsOf(instance, { sink, wordsOf }),
+      )
       exports.setWants(Number(sink?.step !== undefined), Number(sink?.touch !== undefined))
       if (sink?.stepText !== undefined) writeSteps(instance, sink.stepText)
     },
   }
 }
 
-/** In a block nothing but gas bounds the memory of frames, so that no block is left to the reference engine for want of it. */
+/**
+ * Sets the memory limits. In a block only gas limits frame memory, so that no block lacks memory
+ * for the fast engine.
+ */
 function prepare({ exports }: Instance, gas: bigint, limits: Limits = {}): void {
   const { fuel = Number.POSITIVE_INFINITY, memoryBytes } = limits
   if (memoryBytes === undefined) {
@@ -101,13 +114,13 @@ function prepare({ exports }: Instance, gas: bigint, limits: Limits = {}): void 
   exports.prepare(fuel, frameBytes, CALL_MEMORY_BYTES, CALL_LINEAR_BYTES)
 }
 
-/** SUCCESS, REVERTED or HALTED (asm/loop.ts). */
+/** Returns SUCCESS, REVERTED or HALTED (asm/frames/ends.ts). */
 function runMessage({ exports }: Instance, { input, to }: Message, isTraced: boolean): number {
   const run = to === undefined ? exports.runCreate : exports.runCall
   return run(input.length, Number(isTraced))
 }
 
-/** Why the run was ended, with the session as before it. */
+/** Returns why the run ended, and reverts the session to the state before the run. */
 function endOf(instance: Instance, error: unknown, mark: number): Ended['why'] {
   if (error instanceof WebAssembly.RuntimeError) throw error
   instance.exports.revert(mark)
@@ -115,7 +128,7 @@ function endOf(instance: Instance, error: unknown, mark: number): Ended['why'] {
   throw error
 }
 
-/** Bounds, and what lies outside of the module. */
+/** Host calls for limits and precompiled contracts. */
 function boundCalls(
   instance: Instance,
   fast: FastRules,
@@ -147,11 +160,11 @@ function boundCalls(
 
 const HALTED = 2
 const STOPS = ['fuel', 'deadline', 'memory'] as const
-const NO_TELLER = { enter() {}, exit() {}, step() {}, text() {}, log() {} }
+const NO_TRACE_CALLS = { enter() {}, exit() {}, step() {}, text() {}, log() {} }
 
 function putOutput(instance: Instance, output: Bytes): void {
   if (output.length > 0) {
-    // The area may grow, and the views are others then.
+    // The area may grow the memory, which replaces the views.
     const area = instance.exports.returnArea(output.length)
     instance.bytes.set(output, area)
   }
@@ -175,7 +188,7 @@ function putMessage(instance: Instance, message: Message, baseFee: bigint): void
   instance.putNumber(ENVIRONMENT + 288, message.gasPrice)
   data.setUint32(ENVIRONMENT + 320, blobHashes.length, true)
   data.setUint32(ENVIRONMENT + 324, blobsAt, true)
-  data.setBigInt64(GAS, message.gas < MOST_GAS ? message.gas : MOST_GAS, true)
+  data.setBigInt64(GAS, message.gas < MAX_GAS ? message.gas : MAX_GAS, true)
 }
 
 function outcomeOf(
@@ -186,7 +199,7 @@ function outcomeOf(
   const { layout, exports, data } = instance
   if (status === HALTED) return { status: 'halt', reason: wordsOf(exports.halt.value) }
   const counted = data.getBigInt64(layout.GAS, true)
-  const gasLeft = counted + (message.gas < MOST_GAS ? 0n : message.gas - MOST_GAS)
+  const gasLeft = counted + (message.gas < MAX_GAS ? 0n : message.gas - MAX_GAS)
   const output = instance.slice(data.getUint32(layout.RETURN, true), exports.returnLength.value)
   if (status === 1) return { status: 'revert', gasLeft, output }
   const created = message.to === undefined ? { created: instance.address(layout.CREATED) } : {}

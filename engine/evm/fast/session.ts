@@ -1,4 +1,4 @@
-/** A session of the fast engine: one instance of the module, from its opening to its close. */
+/** A session of the fast engine uses one instance of the module from opening to close. */
 import { bytesToHex } from '../../primitives/hex.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { CodeCache } from '../code-cache.ts'
@@ -16,7 +16,7 @@ import type { IdleInstances, Instance } from './instance.ts'
 import { Ended } from './reads.ts'
 import type { FastRules } from './rules.ts'
 import { makeRunner } from './run.ts'
-import { stateMethods } from './state.ts'
+import { stateMethods } from './state-methods.ts'
 
 export type SessionOptions = {
   readonly idle: IdleInstances
@@ -37,7 +37,7 @@ export function openFastSession(options: SessionOptions): Session {
     if (lost !== undefined) throw lost
     return open
   }
-  /** What the module does not come back from, in a run or outside, makes the session and the instance useless. */
+  /** A trap inside or outside of a run makes session and instance unusable. */
   const failed = (error: unknown): unknown => {
     if (!(error instanceof WebAssembly.RuntimeError || error instanceof Ended)) return error
     instance.isBroken = true
@@ -47,7 +47,7 @@ export function openFastSession(options: SessionOptions): Session {
   const runner = makeRunner(instance, { fast, codes, reader: () => reader })
   instance.calls = runner.calls
   runner.setTrace(undefined)
-  begin(instance, { rules, fast, block })
+  start(instance, { rules, fast, block })
   let isRunning = false
   let trace: TraceSink | undefined
   const methods: Omit<Session, 'close'> = {
@@ -69,7 +69,7 @@ export function openFastSession(options: SessionOptions): Session {
       use()
       reader = nextReader
       block = nextBlock
-      begin(instance, { rules, fast, block })
+      start(instance, { rules, fast, block })
     },
     setTrace(sink) {
       use()
@@ -88,7 +88,7 @@ export function openFastSession(options: SessionOptions): Session {
   }
 }
 
-/** The same functions; what they throw goes through `failed`. */
+/** Wraps each method so that its errors pass through `failed`. */
 function guarded<Methods extends object>(
   methods: Methods,
   failed: (error: unknown) => unknown,
@@ -105,9 +105,9 @@ function guarded<Methods extends object>(
   return Object.fromEntries(all) as Methods
 }
 
-type Begin = { readonly rules: SessionRules; readonly fast: FastRules; readonly block: BlockEnv }
+type Start = { readonly rules: SessionRules; readonly fast: FastRules; readonly block: BlockEnv }
 
-function begin(instance: Instance, { rules, fast, block }: Begin): void {
+function start(instance: Instance, { rules, fast, block }: Start): void {
   instance.exports.reset()
   putRules(instance, fast)
   putBlock(instance, block, rules.chainId)
@@ -133,7 +133,10 @@ function putBlock(instance: Instance, block: BlockEnv, chainId: bigint): void {
   instance.putNumber(ENVIRONMENT + 224, block.blobBaseFee)
 }
 
-/** Contracts have numbers from 1, in the order of the table. What is warm from the start does not move along (go-ethereum: Prepare). */
+/**
+ * Registers the precompiled contracts by numbers from 1, in table order. A moved contract is not
+ * warm at its new address (go-ethereum: Prepare).
+ */
 function putPrecompiles(instance: Instance, fast: FastRules, { moved = [] }: SessionRules): void {
   const { exports, layout } = instance
   const put = (address: Uint8Array, number: number, isAlwaysWarm: boolean) => {

@@ -1,12 +1,15 @@
-/** The constant parts of steps that the module writes as text (asm/step-text.ts): go-ethereum's struct log as JSON. */
+/**
+ * The constant parts of steps that the module writes as text (asm/host/step-text.ts): go-ethereum's
+ * struct log as JSON.
+ */
 import type { StepText } from '../engine.ts'
 import { opcodeName } from '../opcodes.ts'
 import type { Instance } from './instance.ts'
 
-/** The last byte is the length. */
+/** Bytes of an entry; the last byte is the text's length. */
 const TEXT_BYTES = 48
 
-/** Those behind the opcodes', in the module's order. A step begins with the comma before it. */
+/** Texts after those of the opcodes, in the module's order. A step starts with a comma. */
 const PARTS = [
   ',{"pc":',
   ',"gasCost":',
@@ -17,15 +20,15 @@ const PARTS = [
   ',"refund":',
 ]
 
-/** The module writes the steps of traced runs from now on. */
-export function writeSteps(instance: Instance, shown: StepText): void {
+/** Makes the module write the steps of the following traced runs. */
+export function writeSteps(instance: Instance, stepText: StepText): void {
   const { layout, exports } = instance
   if (!instance.hasTexts) putTexts(instance)
-  const shows =
-    (shown.hasStack ? layout.SHOWS_STACK : 0) |
-    (shown.hasReturnData ? layout.SHOWS_RETURN_DATA : 0) |
-    (shown.hasMemory ? layout.SHOWS_MEMORY : 0)
-  exports.setText(shows, Number(shown.hasStorage))
+  const fields =
+    (stepText.hasStack ? layout.SHOWS_STACK : 0) |
+    (stepText.hasReturnData ? layout.SHOWS_RETURN_DATA : 0) |
+    (stepText.hasMemory ? layout.SHOWS_MEMORY : 0)
+  exports.setText(fields, Number(stepText.hasStorage))
 }
 
 function putTexts(instance: Instance): void {

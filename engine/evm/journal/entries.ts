@@ -1,39 +1,42 @@
-/** What a session remembers of accounts and slots, and of each change what was before it. */
+/** Accounts and slots that a session caches, and the undo entries of their changes. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { AccountState } from '../../state/diff.ts'
 
-/** An account that was read or changed. Only JournaledState writes into it. */
+/** An account that was read or changed. Only JournaledState writes to it. */
 export type Entry = {
   readonly address: Bytes
-  /** The reader's; undefined: no such account. */
+  /** The reader's account; undefined if the account does not exist there. */
   readonly base: AccountState | undefined
   isThere: boolean
   nonce: bigint
   balance: bigint
   codeHash: Bytes
-  /** Code that was set or loaded; undefined: not looked at yet. */
+  /** Code that was set or loaded; undefined before the first read. */
   code: Bytes | undefined
   readonly slots: Map<string, Slot>
-  /** Slots that are not here are zero, whatever the reader has. */
+  /** Slots absent from `slots` are zero, whatever the reader has. */
   isCleared: boolean
-  /** Number of the transaction in which it was touched, at whose end it is destroyed. */
+  /**
+   * Number of the transaction that last touched the account; `destroyed` likewise for its deletion
+   * at the transaction's end.
+   */
   touched: number
   destroyed: number
 }
 
 export type Slot = {
   readonly key: Bytes
-  /** The reader's. */
+  /** The reader's value. */
   readonly base: Bytes
-  /** Was zero when it was looked at first, because the storage had been cleared. */
+  /** True if the slot was first read after its storage had been cleared, and so was zero. */
   readonly isFromCleared: boolean
   value: Bytes
-  /** The value before transaction `originalOf`, once it was written in it. */
+  /** The value before transaction `originalOf`, which is the last that wrote the slot. */
   original: Bytes
   originalOf: number
 }
 
-/** What was before a change, in the order of the changes. */
+/** The previous value of one change; the journal lists them in the order of the changes. */
 export type Undo =
   | { readonly kind: 'account'; readonly entry: Entry; readonly was: AccountFields }
   | { readonly kind: 'slot'; readonly entry: Entry; readonly slot: Slot; readonly was: Bytes }
@@ -44,7 +47,7 @@ export type Undo =
       readonly mark: 'touched' | 'destroyed'
       readonly was: number
     }
-  /** Became warm: an address in the map of a transaction, or a slot in the set of an address. */
+  /** An address in a transaction's map, or a slot in an address's set, became warm. */
   | {
       readonly kind: 'warm'
       readonly among: { delete(key: string): boolean }

@@ -1,6 +1,6 @@
 /**
- * Accounts and slots as one session sees them: the reader's values with our changes over them, and an undo log whose positions
- * cross calls, transactions and flashblocks.
+ * Accounts and slots of one session: the reader's values with the session's changes over them.
+ * Positions in the undo log stay valid across calls, transactions and flashblocks.
  */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_HASH, keccak256 } from '../../primitives/keccak.ts'
@@ -15,17 +15,19 @@ import { netChange } from './net-change.ts'
 
 export class JournaledState {
   readonly #codes: CodeCache
-  /** Before EIP-161 an empty account that was touched stays. */
+  /** Before EIP-161 a touched account that is empty is not deleted. */
   readonly #keepsEmpty: boolean
-  /** Precompiled contracts. */
+  /** Addresses of the precompiled contracts. */
   readonly #alwaysWarm: ReadonlySet<string>
   #reader: StateReader
   #entries = new Map<string, Entry>()
   #journal: Undo[] = []
   #touched: Entry[] = []
-  /** Address → slots; apart from the entries, so that warming reads nothing. */
+  /**
+   * Maps an address to its warm slots; separate from the entries, so that warming reads no state.
+   */
   #warm = new Map<string, Set<string>>()
-  /** Only ever grows, so that a mark of a reverted transaction never counts again. */
+  /** Increases only, so that a mark of a reverted transaction never counts again. */
   #transaction = 1
   readonly #accountWords = new Uint32Array(ACCOUNT_WORDS)
   readonly #slotWords = new Uint32Array(SLOT_WORDS)
@@ -48,12 +50,12 @@ export class JournaledState {
     return this.#reader
   }
 
-  /** Another state: every entry and the journal are forgotten. */
+  /** Switches to another state and drops all entries and the journal. */
   reopen(reader: StateReader): void {
     this.#reader = reader
     this.#entries = new Map()
     this.#journal = []
-    this.beginTransaction()
+    this.startTransaction()
   }
 
   /** @throws {MissingError} {ViewError} */
@@ -93,27 +95,31 @@ export class JournaledState {
     const known = entry.slots.get(name)
     if (known !== undefined) return known
     const own = key.slice()
-    // What was not there before the block has no slots in the reader either.
+    // An account that the reader does not have has no slots in the reader.
     const base = entry.base === undefined ? ZERO_32 : this.#readSlot(entry.address, own)
     const value = entry.isCleared ? ZERO_32 : base
     const slot = {
-      ...{ key: own, base, value, original: value, originalOf: 0 },
+      key: own,
+      base,
+      value,
+      original: value,
+      originalOf: 0,
       isFromCleared: entry.isCleared,
     }
     entry.slots.set(name, slot)
     return slot
   }
 
-  /** Value before the transaction. */
+  /** The value before the current transaction. */
   original(slot: Slot): Bytes {
     return slot.originalOf === this.#transaction ? slot.original : slot.value
   }
 
-  /** Creates the account where there is none. */
+  /** Sets nonce and balance, and creates the account if it does not exist. */
   setAccount(entry: Entry, nonce: bigint, balance: bigint): void {
     this.touch(entry)
     if (entry.isThere && entry.nonce === nonce && entry.balance === balance) return
-    this.#note(entry)
+    this.#append(entry)
     entry.isThere = true
     entry.nonce = nonce
     entry.balance = balance
@@ -121,13 +127,13 @@ export class JournaledState {
 
   setCode(entry: Entry, code: Bytes): void {
     this.touch(entry)
-    this.#note(entry)
+    this.#append(entry)
     entry.isThere = true
     entry.codeHash = code.length === 0 ? EMPTY_HASH : keccak256(code)
     entry.code = code
   }
 
-  /** `value`: 32 bytes, not written to afterwards. */
+  /** @param value 32 bytes that the caller does not change afterwards */
   setSlot(entry: Entry, slot: Slot, value: Bytes): void {
     if (slot.originalOf !== this.#transaction) {
       slot.original = slot.value
@@ -137,7 +143,10 @@ export class JournaledState {
     slot.value = value
   }
 
-  /** Every slot is zero then. The reader's are listed by `diff` only: there may be millions, and a call has no diff. */
+  /**
+   * Sets every slot to zero. Only `diff` lists the reader's slots, because there may be millions
+   * and a call needs no diff.
+   */
   clearStorage(entry: Entry): void {
     if (entry.base !== undefined && !entry.isCleared) {
       this.#journal.push({ kind: 'cleared', entry })
@@ -150,7 +159,8 @@ export class JournaledState {
   hasStorage(entry: Entry): boolean {
     for (const slot of entry.slots.values()) if (!equalBytes(slot.value, ZERO_32)) return true
     if (entry.base === undefined || entry.isCleared) return false
-    // The reader's answer is for the block's begin: slots emptied since are no matter, nobody but the account itself could do that.
+    // The reader's result describes the start of the block. Slots emptied since do not matter,
+    // because only the account's own code can empty them.
     return this.#reader.hasSlots(wordsOf(entry.address))
   }
 
@@ -173,7 +183,7 @@ export class JournaledState {
     return this.#warm.get(latin1(address))?.has(latin1(key)) ?? false
   }
 
-  /** Its address too. */
+  /** Warms a slot and its address. */
   warmSlot(address: Bytes, key: Bytes): void {
     const slots = this.warm(address)
     const name = latin1(key)
@@ -188,13 +198,16 @@ export class JournaledState {
     this.#touched.push(entry)
   }
 
-  /** Goes at the end of the transaction. */
+  /** Marks the account for deletion at the end of the transaction. */
   destroy(entry: Entry): void {
     this.touch(entry)
     this.#mark(entry, 'destroyed')
   }
 
-  /** What is warm in the transaction; precompiled contracts left out, but where a slot of one is. */
+  /**
+   * Warm addresses and slots of the transaction. Precompiled contracts are included only if one of
+   * their slots is warm.
+   */
   accessed(): { readonly address: Bytes; readonly storageKeys: readonly Bytes[] }[] {
     const named = [...this.#warm].filter(
       ([address, slots]) => slots.size > 0 || !this.#alwaysWarm.has(address),
@@ -205,7 +218,7 @@ export class JournaledState {
     }))
   }
 
-  beginTransaction(): void {
+  startTransaction(): void {
     this.#transaction++
     this.#touched = []
     this.#warm = new Map()
@@ -224,7 +237,10 @@ export class JournaledState {
     return this.#journal.length
   }
 
-  /** @throws {RangeError} when the journal is shorter: a checkpoint of another state, or one that was reverted past. */
+  /**
+   * @throws {RangeError} if the journal is shorter, because the checkpoint is of another state or
+   * already reverted
+   */
   revert(checkpoint: number): void {
     if (checkpoint > this.#journal.length)
       throw new RangeError(`no checkpoint ${checkpoint}, the journal ends at ${this.checkpoint()}`)
@@ -237,7 +253,7 @@ export class JournaledState {
 
   #delete(entry: Entry): void {
     this.clearStorage(entry)
-    this.#note(entry)
+    this.#append(entry)
     entry.isThere = false
     entry.nonce = 0n
     entry.balance = 0n
@@ -245,7 +261,7 @@ export class JournaledState {
     entry.code = undefined
   }
 
-  #note(entry: Entry): void {
+  #append(entry: Entry): void {
     const { isThere, nonce, balance, codeHash, code } = entry
     this.#journal.push({ kind: 'account', entry, was: { isThere, nonce, balance, codeHash, code } })
   }
@@ -273,7 +289,7 @@ export class JournaledState {
   }
 }
 
-/** No nonce, no balance, no code (EIP-161). */
+/** True if nonce, balance and code are empty (EIP-161). */
 export const isEmpty = (account: AccountState): boolean =>
   account.nonce === 0n && account.balance === 0n && isEmptyHash(account.codeHash)
 
@@ -290,7 +306,7 @@ function undo(change: Undo): void {
       break
     case 'cleared':
       change.entry.isCleared = false
-      // They are zero for that reason alone: whoever asks again reads them anew.
+      // These slots are zero only because of the clearing, so the next access reads them again.
       for (const [name, { isFromCleared }] of change.entry.slots)
         if (isFromCleared) change.entry.slots.delete(name)
       break

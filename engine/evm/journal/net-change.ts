@@ -1,4 +1,4 @@
-/** The net change that a piece of the journal describes. */
+/** Computes the net change of a section of the journal. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
@@ -6,12 +6,12 @@ import type { AccountChange, StateDiff } from '../../state/diff.ts'
 import { latin1 } from '../../state/words.ts'
 import type { AccountFields, Entry, Slot, Undo } from './entries.ts'
 
-/** The reader's slots of an account. */
+/** Lists the reader's slots of an account. */
 type StorageOf = (address: Bytes) => Iterable<{ readonly key: Bytes; readonly value: Bytes }>
 
 /**
- * Every account and slot whose value differs from the one at `since`, in the order of the first change; `before` is the reader's value,
- * so that a slot that went back to it is still told.
+ * Lists every account and slot whose value differs from the value at `since`, ordered by first
+ * change. `before` is the reader's value, so a slot that returned to that value is still listed.
  */
 export function netChange(journal: readonly Undo[], since: number, slotsOf: StorageOf): StateDiff {
   const changed = new Map<Entry, Then>()
@@ -35,11 +35,11 @@ export function netChange(journal: readonly Undo[], since: number, slotsOf: Stor
   return diff
 }
 
-/** Values at the beginning of the piece. */
+/** Values at the start of the section. */
 type Then = {
   account: AccountFields | undefined
   readonly slots: Map<Slot, Bytes>
-  /** The storage was cleared in the piece, not before. */
+  /** The storage was cleared within the section. */
   isCleared: boolean
 }
 
@@ -47,7 +47,7 @@ function changeOf(entry: Entry, then: Then, slotsOf: StorageOf): AccountChange |
   const { address, base, isThere, nonce, balance, codeHash, code } = entry
   const slots = []
   for (const [slot, was] of then.slots) {
-    // Zero at its first change for the clearing alone.
+    // The value at the first change was zero only because of the clearing.
     const before = then.isCleared && slot.isFromCleared ? slot.base : was
     if (!equalBytes(slot.value, before))
       slots.push({ key: slot.key, before: slot.base, after: slot.value })
@@ -55,7 +55,7 @@ function changeOf(entry: Entry, then: Then, slotsOf: StorageOf): AccountChange |
   if (then.isCleared)
     for (const { key, value } of slotsOf(address)) {
       const slot = entry.slots.get(latin1(key))
-      // What was looked at before the clearing is in the journal with its own change.
+      // Slots read before the clearing have their own change in the journal.
       const isSilent = slot === undefined || (slot.isFromCleared && !then.slots.has(slot))
       if (isSilent) slots.push({ key, before: value, after: ZERO_32 })
     }

@@ -1,9 +1,15 @@
-/** BLAKE2F: the compression function of BLAKE2b with a given number of rounds (EIP-152), by our WebAssembly. */
+/**
+ * BLAKE2F: the compression function of BLAKE2b with a given number of rounds (EIP-152), in our
+ * WebAssembly.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { type Contract, Fault } from './contract.ts'
 import { contractsModule } from './contracts-module.ts'
 
-/** A round costs 1 gas; input of another length nothing but the whole call. */
+/**
+ * A round costs 1 gas. Input of a wrong length costs nothing by itself, but fails and takes all gas
+ * of the call.
+ */
 export const blake2f: Contract = {
   gas: (input) => (input.length === INPUT_BYTES ? BigInt(roundsOf(input)) : 0n),
   run(input, poll) {
@@ -23,9 +29,9 @@ export const blake2f: Contract = {
   },
 }
 
-/** Rounds, state, message, offset, whether it is the last. */
+/** Rounds, state, message, offset and the flag of the final block. */
 const INPUT_BYTES = 4 + 64 + 128 + 16 + 1
-/** Less than a millisecond. */
+/** 10,000 rounds take less than a millisecond. */
 const ROUNDS_PER_POLL = 10_000
 
 const roundsOf = (input: Bytes): number =>

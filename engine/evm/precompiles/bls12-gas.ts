@@ -1,6 +1,9 @@
-/** What a sum of products over BLS12-381 costs (EIP-2537): more terms are cheaper each. */
+/**
+ * Gas of a multi-scalar multiplication over BLS12-381 (EIP-2537), with a discount that grows with
+ * the number of terms.
+ */
 
-/** Of G1, by the number of terms. */
+/** Gas for `terms` terms in G1. */
 export const msmGas = (terms: number): bigint => discounted(terms, 12_000, DISCOUNTS_G1)
 export const msmGasOfG2 = (terms: number): bigint => discounted(terms, 22_500, DISCOUNTS_G2)
 
@@ -10,7 +13,7 @@ function discounted(terms: number, each: number, discounts: readonly number[]): 
   return BigInt(Math.floor((terms * each * discount) / 1000))
 }
 
-/** Thousandths of 1, 2, … 128 terms. */
+/** Discounts for 1, 2, … 128 terms, in thousandths. */
 const DISCOUNTS_G1: readonly number[] = [
   1000, 949, 848, 797, 764, 750, 738, 728, 719, 712, 705, 698, 692, 687, 682, 677, 673, 669, 665,
   661, 658, 654, 651, 648, 645, 642, 640, 637, 635, 632, 630, 627, 625, 623, 621, 619, 617, 615,

@@ -1,10 +1,10 @@
-/** Points of BLS12-381 in and out of mcl's memory, as EIP-2537 writes them. */
+/** Reads and writes points of BLS12-381 between EIP-2537's encoding and mcl's memory. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bigintToBytes, compareBytes } from '../../primitives/words.ts'
 import { Fault, lazily } from './contract.ts'
 import { type Curve, FP_BYTES, openCurve } from './mcl.ts'
 
-/** In an input or an output. */
+/** Size of an encoded field element. */
 export const ELEMENT_BYTES = 64
 export const POINT_BYTES = { g1: 2 * ELEMENT_BYTES, g2: 4 * ELEMENT_BYTES } as const
 
@@ -15,12 +15,12 @@ const PADDING = ELEMENT_BYTES - FP_BYTES
 
 export const bls12 = lazily((): Curve => openCurve('bls12'))
 
-/** What differs between the two groups. */
+/** The values and functions that differ between G1 and G2. */
 export type Group = {
   readonly name: 'g1' | 'g2'
-  /** In an input. */
+  /** Size of an encoded point. */
   readonly bytes: number
-  /** In mcl's memory: coordinates, then a third one. */
+  /** Size in mcl's memory: x, y and a third coordinate. */
   readonly size: number
   readonly elements: number
   readonly clear: (z: number) => void
@@ -69,9 +69,12 @@ export const g2 = lazily((): Group => {
   }
 })
 
-/** A point on the curve, in whichever of its groups. Returns whether it is not at infinity. */
-export function readPoint(group: Group, input: Bytes, place: readonly [from: number, to: number]) {
-  const [from, to] = place
+/**
+ * Reads a point and checks that it is on the curve, in any subgroup.
+ * @returns false for the point at infinity
+ */
+export function readPoint(group: Group, input: Bytes, range: readonly [from: number, to: number]) {
+  const [from, to] = range
   let isZero = true
   for (let element = 0; element < group.elements; element++)
     if (!readElement(input, from + element * ELEMENT_BYTES, to + element * FP_BYTES)) isZero = false
@@ -83,13 +86,16 @@ export function readPoint(group: Group, input: Bytes, place: readonly [from: num
   return !isZero
 }
 
-/** Also that at infinity is in it. */
+/** Checks that a point is in the subgroup, which the point at infinity always is. */
 export function checkSubgroup(group: Group, at: number, isNotZero: boolean): void {
   if (isNotZero && group.isInSubgroup(at) !== 1)
     throw new Fault(`${group.name} point is not on correct subgroup`)
 }
 
-/** 16 zeros, then 48 bytes below the order of the field. Returns whether it is zero. */
+/**
+ * Reads 16 zeros and then 48 bytes that must be below the field's order.
+ * @returns true if the element is zero
+ */
 export function readElement(input: Bytes, from: number, to: number): boolean {
   for (let at = from; at < from + PADDING; at++)
     if (input[at] !== 0) throw new Fault('invalid field element top bytes')

@@ -1,4 +1,7 @@
-/** The curve BLS12-381: sums, sums of products, a check of pairings, maps of field elements to points (EIP-2537). */
+/**
+ * The curve BLS12-381: additions, multi-scalar multiplications, pairing checks and maps of field
+ * elements to points (EIP-2537).
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { msmGas, msmGasOfG2 } from './bls12-gas.ts'
 import {
@@ -19,13 +22,16 @@ import { FP_BYTES, FR_BYTES, G1_BYTES, G2_BYTES, GT_BYTES } from './mcl.ts'
 const SCALAR_BYTES = 32
 const TERM_BYTES = { g1: POINT_BYTES.g1 + SCALAR_BYTES, g2: POINT_BYTES.g2 + SCALAR_BYTES } as const
 const PAIR_BYTES = POINT_BYTES.g1 + POINT_BYTES.g2
-/** Between two polls: 5 ms. */
+/** The work between two polls takes about 5 ms. */
 const PAIRS_PER_POLL = 4
 const TERMS_PER_POLL = 16
-/** Of one sum: from 32 on mcl takes a third of the time for each. */
+/**
+ * Terms of one multi-scalar multiplication. From 32 terms on mcl takes a third of the time for
+ * each.
+ */
 const TERMS = 32
 
-/** At 0x0b to 0x11. */
+/** The contracts at addresses 0x0b to 0x11. */
 export const BLS12: readonly Contract[] = [
   { gas: fixed(375n), run: (input) => add(g1(), input) },
   {
@@ -45,7 +51,7 @@ export const BLS12: readonly Contract[] = [
     gas: fixed(5500n),
     run(input) {
       checkLength(input, ELEMENT_BYTES)
-      const { p, element } = places()
+      const { p, element } = buffers()
       readElement(input, 0, element)
       bls12().mclBnFp_mapToG1(p, element)
       return writePoint(g1(), p)
@@ -55,7 +61,7 @@ export const BLS12: readonly Contract[] = [
     gas: fixed(23_800n),
     run(input) {
       checkLength(input, 2 * ELEMENT_BYTES)
-      const { p, element } = places()
+      const { p, element } = buffers()
       readElement(input, 0, element)
       readElement(input, ELEMENT_BYTES, element + FP_BYTES)
       bls12().mclBnFp2_mapToG2(p, element)
@@ -64,23 +70,23 @@ export const BLS12: readonly Contract[] = [
   },
 ]
 
-/** In mcl's memory. Points have room for either group. */
-const places = lazily(() => {
-  const { room } = bls12()
+/** Buffers in mcl's memory; those of points fit either group. */
+const buffers = lazily(() => {
+  const { scratch } = bls12()
   return {
-    element: room(2 * FP_BYTES),
-    p: room(G2_BYTES),
-    q: room(G2_BYTES),
-    points: room(TERMS * G2_BYTES),
-    scalars: room(TERMS * FR_BYTES),
-    part: room(GT_BYTES),
-    product: room(GT_BYTES),
+    element: scratch(2 * FP_BYTES),
+    p: scratch(G2_BYTES),
+    q: scratch(G2_BYTES),
+    points: scratch(TERMS * G2_BYTES),
+    scalars: scratch(TERMS * FR_BYTES),
+    part: scratch(GT_BYTES),
+    product: scratch(GT_BYTES),
   }
 })
 
 function add(group: Group, input: Bytes): Bytes {
   checkLength(input, 2 * group.bytes)
-  const { p, q } = places()
+  const { p, q } = buffers()
   readPoint(group, input, [0, p])
   readPoint(group, input, [group.bytes, q])
   group.add(p, p, q)
@@ -90,11 +96,11 @@ function add(group: Group, input: Bytes): Bytes {
 function sumOfProducts(group: Group, input: Bytes, poll: Poll): Bytes {
   const bytes = group.bytes + SCALAR_BYTES
   checkPieces(input, bytes)
-  const { p, q, points, scalars } = places()
+  const { p, q, points, scalars } = buffers()
   group.clear(p)
   let terms = 0
   for (let at = 0; at < input.length; at += bytes) {
-    // Also those at infinity are checked.
+    // Points at infinity are checked too.
     if (at % (TERMS_PER_POLL * bytes) === 0) poll()
     const point = points + terms * group.size
     const isNotZero = readPoint(group, input, [at, point])
@@ -114,11 +120,13 @@ function sumOfProducts(group: Group, input: Bytes, poll: Poll): Bytes {
   return writePoint(group, p)
 }
 
-/** The product of the pairings is one. A pair with a point at infinity is one. */
+/**
+ * Checks that the product of the pairings is one. A pair with a point at infinity counts as one.
+ */
 function checkPairings(input: Bytes, poll: Poll): Bytes {
   checkPieces(input, PAIR_BYTES)
   const mcl = bls12()
-  const { points, part, product } = places()
+  const { points, part, product } = buffers()
   const points2 = points + PAIRS_PER_POLL * G1_BYTES
   mcl.mclBnGT_setInt32(product, 1)
   let pairs = 0

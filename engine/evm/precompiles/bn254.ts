@@ -1,11 +1,14 @@
-/** The curve BN254: a sum, a product, a check of pairings (EIP-196, EIP-197; prices of EIP-1108). */
+/**
+ * The curve BN254: addition, multiplication and pairing check (EIP-196, EIP-197; prices of
+ * EIP-1108).
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bigintToBytes, compareBytes } from '../../primitives/words.ts'
 import { subgroupCheck } from './bn254-subgroup.ts'
 import { type Contract, dataAt, Fault, fixed, lazily, type Poll, truth } from './contract.ts'
 import { FP_BYTES, FR_BYTES, G1_BYTES, G2_BYTES, GT_BYTES, openCurve } from './mcl.ts'
 
-/** At 0x06, 0x07 and 0x08. */
+/** The contracts at addresses 0x06, 0x07 and 0x08. */
 export const bn254 = (isCheap: boolean): readonly Contract[] => [
   { gas: fixed(isCheap ? 150n : 500n), run: add },
   { gas: fixed(isCheap ? 6000n : 40_000n), run: multiply },
@@ -20,7 +23,7 @@ export const bn254 = (isCheap: boolean): readonly Contract[] => [
 ]
 
 const PAIR_BYTES = 192
-/** Pairs between two polls: 5 ms. */
+/** The pairs between two polls take about 5 ms. */
 const PAIRS_PER_POLL = 4
 const MODULUS = bigintToBytes(
   0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n,
@@ -29,17 +32,17 @@ const MODULUS = bigintToBytes(
 
 const opened = lazily(() => {
   const mcl = openCurve('bn254')
-  const { room } = mcl
+  const { scratch } = mcl
   return {
     mcl,
     isInSubgroup: subgroupCheck(mcl),
-    p: room(G1_BYTES),
-    q: room(G1_BYTES),
-    scalar: room(FR_BYTES),
-    g1: room(PAIRS_PER_POLL * G1_BYTES),
-    g2: room(PAIRS_PER_POLL * G2_BYTES),
-    part: room(GT_BYTES),
-    product: room(GT_BYTES),
+    p: scratch(G1_BYTES),
+    q: scratch(G1_BYTES),
+    scalar: scratch(FR_BYTES),
+    g1: scratch(PAIRS_PER_POLL * G1_BYTES),
+    g2: scratch(PAIRS_PER_POLL * G2_BYTES),
+    part: scratch(GT_BYTES),
+    product: scratch(GT_BYTES),
   }
 })
 
@@ -61,14 +64,16 @@ function multiply(input: Bytes): Bytes {
   return write(p)
 }
 
-/** The product of the pairings is one. A pair with a point at infinity is one. */
+/**
+ * Checks that the product of the pairings is one. A pair with a point at infinity counts as one.
+ */
 function checkPairings(input: Bytes, poll: Poll): Bytes {
   if (input.length % PAIR_BYTES !== 0) throw new Fault('bad elliptic curve pairing size')
   const { mcl, g1, g2, part, product } = opened()
   mcl.mclBnGT_setInt32(product, 1)
   let pairs = 0
   for (let at = 0; at < input.length; at += PAIR_BYTES) {
-    // Also those at infinity are checked.
+    // Points at infinity are checked too.
     if (at % (PAIRS_PER_POLL * PAIR_BYTES) === 0) poll()
     const isNotZero = readG1(input, at, g1 + pairs * G1_BYTES)
     if (readG2(input, at + 64, g2 + pairs * G2_BYTES) && isNotZero) pairs++
@@ -83,7 +88,7 @@ function checkPairings(input: Bytes, poll: Poll): Bytes {
   return truth(mcl.mclBnGT_isOne(product) === 1)
 }
 
-/** Returns whether it is not at infinity. */
+/** @returns false for the point at infinity */
 function readG1(input: Bytes, at: number, to: number): boolean {
   const { mcl } = opened()
   const isZero = readElements(input, at, [to, to + FP_BYTES])
@@ -95,11 +100,14 @@ function readG1(input: Bytes, at: number, to: number): boolean {
   return !isZero
 }
 
-/** The imaginary parts come first. Returns whether it is not at infinity. */
+/**
+ * Reads a point whose imaginary parts come first.
+ * @returns false for the point at infinity
+ */
 function readG2(input: Bytes, at: number, to: number): boolean {
   const { mcl, isInSubgroup } = opened()
-  const places = [to + FP_BYTES, to, to + 3 * FP_BYTES, to + 2 * FP_BYTES]
-  const isZero = readElements(input, at, places)
+  const offsets = [to + FP_BYTES, to, to + 3 * FP_BYTES, to + 2 * FP_BYTES]
+  const isZero = readElements(input, at, offsets)
   if (isZero) mcl.mclBnG2_clear(to)
   else {
     mcl.finishG2(to)
@@ -109,11 +117,14 @@ function readG2(input: Bytes, at: number, to: number): boolean {
   return !isZero
 }
 
-/** One behind the other; returns whether all are zero. */
-function readElements(input: Bytes, from: number, places: readonly number[]): boolean {
+/**
+ * Reads consecutive field elements.
+ * @returns true if all are zero
+ */
+function readElements(input: Bytes, from: number, offsets: readonly number[]): boolean {
   const { mcl } = opened()
   let isZero = true
-  for (const [index, to] of places.entries()) {
+  for (const [index, to] of offsets.entries()) {
     const element = input.subarray(from + 32 * index, from + 32 * index + 32)
     if (compareBytes(element, MODULUS) >= 0) throw new Fault('invalid fp.Element encoding')
     isZero &&= element.every((byte) => byte === 0)

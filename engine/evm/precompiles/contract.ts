@@ -1,27 +1,30 @@
-/** What a precompiled contract is to the table, and what they share. */
+/** The interface of a precompiled contract, and helpers that the contracts share. */
 import type { Bytes } from '../../primitives/bytes.ts'
 
-/** Looks at the deadline; what it throws ends the run. */
+/** Checks the deadline; an error that it throws ends the run. */
 export type Poll = () => void
 
 export type Contract = {
-  /** What a call costs, also of input that `run` refuses. */
+  /** Gas of a call, also for input that `run` refuses. */
   readonly gas: (input: Bytes) => bigint
   /**
-   * @param poll called about every millisecond where the work is made of pieces
-   * @throws {Fault} the call fails
+   * @param poll called about every millisecond if the work can be divided
+   * @throws {Fault} if the call fails
    */
   readonly run: (input: Bytes, poll: Poll) => Bytes
-  /** What an OP fork's limit of the input says (op-geth). */
+  /** Text of the fault for input that exceeds an OP fork's limit (op-geth). */
   readonly tooLong?: string
 }
 
-/** The call fails and takes all gas. The message is go-ethereum's (core/vm/contracts.go, and the libraries behind it). */
+/**
+ * The call fails and uses up all gas. The message is go-ethereum's (core/vm/contracts.go and its
+ * libraries).
+ */
 export class Fault extends Error {
   override name = 'Fault'
 }
 
-/** Of the input from there on, zeros behind its end. */
+/** Reads a range of the input, with zeros beyond its end. */
 export function dataAt(input: Bytes, from: number, length: number): Bytes {
   const end = from + length
   if (end <= input.length) return input.subarray(from, end)
@@ -32,14 +35,14 @@ export function dataAt(input: Bytes, from: number, length: number): Bytes {
 
 export const fixed = (gas: bigint) => (): bigint => gas
 
-/** A word that says yes or no. */
+/** Encodes a boolean as a 32-byte word. */
 export function truth(isTrue: boolean): Bytes {
   const word = new Uint8Array(32)
   if (isTrue) word[31] = 1
   return word
 }
 
-/** A value that is made when it is first asked for. */
+/** Wraps a function so that its value is computed once, at the first call. */
 export function lazily<T>(make: () => T): () => T {
   let made: T | undefined
   return () => {

@@ -1,11 +1,11 @@
-/** The contracts from the beginning: ECRECOVER, SHA256, RIPEMD160, IDENTITY. */
+/** The contracts of Ethereum's first fork: ECRECOVER, SHA256, RIPEMD160, IDENTITY. */
 import { hash } from 'node:crypto'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { recoverAddress } from '../../primitives/signature.ts'
 import { bytesToBigint } from '../../primitives/words.ts'
 import { type Contract, dataAt, fixed } from './contract.ts'
 
-/** A signature that is none gives no output, and is no fault. */
+/** An invalid signature gives empty output and is not a fault. */
 export const ecrecover: Contract = {
   gas: fixed(3000n),
   run(input) {

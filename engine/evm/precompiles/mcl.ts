@@ -1,12 +1,15 @@
 /**
- * The pairing curves of mcl, as its WebAssembly; the only file that reads that package. The package itself compiles behind a promise and
- * has one curve at a time; here each curve has an instance, made in one step when the first contract asks.
+ * The pairing curves of mcl's WebAssembly; no other file reads that package. The package itself
+ * compiles behind a promise and has one curve at a time. Here each curve has an instance, made
+ * synchronously at the first use.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Bytes } from '../../primitives/bytes.ts'
 
-/** Pointers to elements, points and numbers in its memory. Results go to the first one. */
+/**
+ * Arguments are pointers into mcl's memory and numbers; results are written to the first pointer.
+ */
 type Exports = {
   __wasm_call_ctors(): void
   malloc(bytes: number): number
@@ -17,7 +20,7 @@ type Exports = {
 
   mclBnFp_setInt32(z: number, value: number): void
   mclBnFp_setBigEndianMod(z: number, buffer: number, bytes: number): number
-  mclBnFp_getLittleEndian(buffer: number, most: number, x: number): number
+  mclBnFp_getLittleEndian(buffer: number, max: number, x: number): number
   mclBnFp_sqr(z: number, x: number): void
   mclBnFp_mul(z: number, x: number, y: number): void
   mclBnFp_add(z: number, x: number, y: number): void
@@ -37,7 +40,7 @@ type Exports = {
   mclBnG1_neg(z: number, x: number): void
   mclBnG1_add(z: number, x: number, y: number): void
   mclBnG1_mul(z: number, x: number, scalar: number): void
-  /** Changes the points. */
+  /** Overwrites the points. */
   mclBnG1_mulVec(z: number, points: number, scalars: number, count: number): void
   mclBnG2_clear(z: number): void
   mclBnG2_isValid(x: number): number
@@ -61,33 +64,33 @@ type Exports = {
   mclBn_precomputedMillerLoop2(z: number, g1: number, lines: number, h1: number, more: number): void
 }
 
-/** Bytes of what lies in its memory, for either curve. */
+/** Sizes in mcl's memory, equal for both curves. */
 export const FP_BYTES = 48
 export const FR_BYTES = 32
 export const G1_BYTES = 3 * FP_BYTES
 export const G2_BYTES = 6 * FP_BYTES
 export const GT_BYTES = 12 * FP_BYTES
 
-/** The package's numbers. */
+/** mcl's constants. */
 const CURVES = { bn254: 4, bls12: 5 } as const
 const SIZES = 46
-/** Hashing to curves as RFC 9380 has it. */
+/** mcl's mode for hashing to curves by RFC 9380. */
 const MAP_TO_MODE = 5
 const PAGES = 32
-/** Of a number that goes in or out. */
+/** Size of the buffer for encoded numbers. */
 const BUFFER_BYTES = 64
 
 export type Curve = Exports & {
-  /** Room in its memory, never given back. */
-  room(bytes: number): number
-  /** A field element from bytes, big endian and below the order. */
+  /** Allocates memory that is never freed. */
+  scratch(bytes: number): number
+  /** Writes a field element from big-endian bytes below the field's order. */
   putElement(at: number, bytes: Bytes): void
-  /** A scalar from bytes, modulo the order of the groups. */
+  /** Writes a scalar from bytes, modulo the order of the groups. */
   putScalar(at: number, bytes: Bytes): void
-  /** Written big endian to the end of `to`, which is zero. */
+  /** Writes the element big endian to the end of `to`, which must be zero. */
   getElement(at: number, to: Bytes): void
   move(to: number, from: number, bytes: number): void
-  /** A point with the coordinates that lie there already: makes it one with a third coordinate of 1. */
+  /** Sets the third coordinate to 1 after the other coordinates were written. */
   finishG1(at: number): void
   finishG2(at: number): void
 }
@@ -98,13 +101,13 @@ export function openCurve(name: keyof typeof CURVES): Curve {
   const exports = instance.exports as Exports
   exports.__wasm_call_ctors()
   if (exports.mclBn_init(CURVES[name], SIZES) !== 0) throw new Error(`mcl has no curve ${name}`)
-  // Each contract says itself which points it takes.
+  // mcl's own check is off, because each contract decides which points it accepts.
   exports.mclBn_verifyOrderG1(0)
   exports.mclBn_verifyOrderG2(0)
   if (name === 'bls12' && exports.mclBn_setMapToMode(MAP_TO_MODE) !== 0)
     throw new Error('mcl does not map elements to points')
   let bytes = new Uint8Array(memory.buffer)
-  // Growth detaches what was looked at before.
+  // Growth of the memory detaches earlier views.
   const heap = () => {
     if (bytes.length === 0) bytes = new Uint8Array(memory.buffer)
     return bytes
@@ -114,7 +117,7 @@ export function openCurve(name: keyof typeof CURVES): Curve {
   exports.mclBnFp_setInt32(one, 1)
   return {
     ...exports,
-    room(size) {
+    scratch(size) {
       const at = exports.malloc(size)
       if (at === 0) throw new Error('mcl has no memory left')
       return at
@@ -141,7 +144,11 @@ export function openCurve(name: keyof typeof CURVES): Curve {
   }
 }
 
-/** Its version is fixed in package.json: another one may have it elsewhere. @throws {Error} */
+/**
+ * Extracts the WebAssembly from the package. Its version is pinned in package.json, because another
+ * version may store it elsewhere.
+ * @throws {Error}
+ */
 function moduleOfPackage(): WebAssembly.Module {
   const path = createRequire(import.meta.url).resolve('mcl-wasm/dist/mcl_c.js')
   const [, base64] = /wasmBase64 = '([A-Za-z0-9+/=]+)'/.exec(readFileSync(path, 'latin1')) ?? []

@@ -1,4 +1,4 @@
-/** MODEXP: lengths of base, exponent and modulus in a word each, then the three numbers. */
+/** MODEXP: the lengths of base, exponent and modulus in a word each, then the three numbers. */
 import type { EvmContracts } from '../../chainspec/types.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
@@ -12,11 +12,12 @@ export function modexp(pricing: Pricing): Contract {
     gas: (input) => PRICES[pricing](workOf(input, pricing === 'bounded' ? 16n : 8n)),
     run(input, poll) {
       const { base, exponent, modulus } = lengthsOf(input)
-      if (pricing === 'bounded' && longestOf([base, exponent, modulus]) > MOST_BYTES)
+      if (pricing === 'bounded' && longestOf([base, exponent, modulus]) > MAX_BYTES)
         throw new Fault('one or more of base/exponent/modulus length exceeded 1024 bytes')
-      // Before an exponent of a length that nobody could hold: without a base and a modulus it costs nothing.
+      // This check precedes the exponent, whose length can be huge: without base and modulus it
+      // costs nothing.
       if (modulus === 0n) return NO_BYTES
-      // What a caller can pay for has lengths that numbers can hold.
+      // Lengths that a caller can pay for fit in a number.
       const [baseBytes, exponentBytes, bytes] = [base, exponent, modulus].map(Number)
       const divisor = bytesToBigint(dataAt(input, 96 + baseBytes! + exponentBytes!, bytes!))
       if (divisor === 0n) return new Uint8Array(bytes!)
@@ -31,8 +32,8 @@ export function modexp(pricing: Pricing): Contract {
   }
 }
 
-/** EIP-7823. */
-const MOST_BYTES = 1024n
+/** Limit of EIP-7823. */
+const MAX_BYTES = 1024n
 
 function lengthsOf(input: Bytes) {
   const at = (from: number) => bytesToBigint(dataAt(input, from, 32))
@@ -42,7 +43,10 @@ function lengthsOf(input: Bytes) {
 type Work = {
   /** Bytes of the longer of base and modulus. */
   readonly longest: bigint
-  /** At least 1: bits of the exponent's first 32 bytes without the highest, and those of the bytes behind them. */
+  /**
+   * Iterations, at least 1. The exponent's first 32 bytes count with the bits below the highest
+   * one. Each further byte counts with a constant factor.
+   */
   readonly iterations: bigint
 }
 
@@ -60,11 +64,11 @@ const PRICES: Readonly<Record<Pricing, (work: Work) => bigint>> = {
   bytes: ({ longest, iterations }) => (complexityOfBytes(longest) * iterations) / 20n,
   words({ longest, iterations }) {
     const words = (longest + 7n) / 8n
-    return atLeast(200n, (words * words * iterations) / 3n)
+    return withFloor(200n, (words * words * iterations) / 3n)
   },
   bounded({ longest, iterations }) {
     const words = (longest + 7n) / 8n
-    return atLeast(500n, (longest > 32n ? 2n * words * words : 16n) * iterations)
+    return withFloor(500n, (longest > 32n ? 2n * words * words : 16n) * iterations)
   },
 }
 
@@ -73,6 +77,6 @@ function complexityOfBytes(x: bigint): bigint {
   return x <= 1024n ? (x * x) / 4n + 96n * x - 3072n : (x * x) / 16n + 480n * x - 199_680n
 }
 
-const atLeast = (least: bigint, gas: bigint): bigint => (gas < least ? least : gas)
+const withFloor = (min: bigint, gas: bigint): bigint => (gas < min ? min : gas)
 const longestOf = (lengths: readonly bigint[]): bigint =>
   lengths.reduce((longest, length) => (length > longest ? length : longest))

@@ -1,6 +1,7 @@
 /**
- * P256VERIFY (EIP-7951): digest, r, s, x and y of the key, a word each. What is no valid signature gives no output, and is no fault.
- * OpenSSL hashes whatever it verifies, so its curve is used: R = u1·G + u2·Q = u2·(Q + (u1/u2)·G), two multiplications of ECDH.
+ * P256VERIFY (EIP-7951): digest, r, s, and x and y of the key, a word each. An invalid signature
+ * gives empty output and is not a fault. OpenSSL's verification hashes its input, so only its curve
+ * arithmetic is used. R = u1·G + u2·Q = u2·(Q + (u1/u2)·G) takes two ECDH multiplications.
  */
 import { createECDH } from 'node:crypto'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
@@ -20,7 +21,7 @@ export const p256Verify = (gas: bigint): Contract => ({
   },
 })
 
-/** Of the field, of the group, and b of y² = x³ − 3x + b. */
+/** Order of the field, order of the group, and b of y² = x³ − 3x + b. */
 const P = 0xffffffff00000001000000000000000000000000ffffffffffffffffffffffffn
 const N = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n
 const B = 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn
@@ -35,19 +36,19 @@ function isSigned(signed: {
 }): boolean {
   const { digest, r, s, key } = signed
   if (r === 0n || r >= N || s === 0n || s >= N || !isOnCurve(key)) return false
-  // One inversion for two: u2 = r/s, and u1/u2 = digest/r.
+  // A single inversion gives both factors: u2 = r/s, and u1/u2 = digest/r.
   const inverse = invert((r * s) % N, N)
   const ratio = (digest * ((inverse * s) % N)) % N
   const factor = (((r * inverse) % N) * r) % N
-  // Without a share of G it is the key itself.
+  // If u1/u2 is zero, the sum is the key itself.
   const sum = ratio === 0n ? key : add(key, multipleOfG(ratio))
-  // The only sum whose multiple is at infinity, and that has no x.
+  // Only this sum has a multiple at infinity, which has no x.
   if (sum === undefined) return false
   const x = xOfMultiple(factor, sum)
   return x % N === r
 }
 
-/** Infinity is written as two zeros, which are not on the curve. */
+/** Infinity is encoded as two zeros, which are not on the curve. */
 const isOnCurve = ({ x, y }: Point): boolean =>
   x < P && y < P && (y * y - x * x * x + 3n * x - B) % P === 0n
 
@@ -73,7 +74,7 @@ function encode(x: bigint, y: bigint): Bytes {
   return point
 }
 
-/** undefined: infinity. */
+/** Adds two points; undefined is infinity. */
 function add(a: Point, b: Point): Point | undefined {
   const isSameX = a.x === b.x
   if (isSameX && a.y !== b.y) return undefined
@@ -84,7 +85,10 @@ function add(a: Point, b: Point): Point | undefined {
   return { x, y: positive(slope * (a.x - x) - a.y, P) }
 }
 
-/** By Euclid. @param value above 0 and below the prime `modulus` */
+/**
+ * Inverts by Euclid's algorithm.
+ * @param value above 0 and below the prime `modulus`
+ */
 function invert(value: bigint, modulus: bigint): bigint {
   let [a, b, u, v] = [value, modulus, 1n, 0n]
   while (a !== 0n) {

@@ -1,6 +1,7 @@
 /**
- * Point evaluation (EIP-4844): that a polynomial committed to has the value y at z. Versioned hash, z, y in a word each, commitment and
- * proof as compressed points of BLS12-381. Of the trusted setup only [τ]G2 is needed.
+ * Point evaluation (EIP-4844): proves that a committed polynomial has the value y at z. The input
+ * is versioned hash, z and y in a word each, then commitment and proof. The latter two are
+ * compressed points of BLS12-381. The trusted setup is needed only for [τ]G2.
  */
 import { hash } from 'node:crypto'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -22,7 +23,7 @@ export const pointEvaluation: Contract = {
     const [commitment, proof] = [input.subarray(96, 144), input.subarray(144)]
     if (!equalBytes(versionedHash(commitment), input.subarray(0, 32)))
       throw new Fault('mismatched versioned hash')
-    const { claimed, opening, minusY, z } = places()
+    const { claimed, opening, minusY, z } = buffers()
     readScalar(input.subarray(64, 96), minusY)
     bls12().mclBnFr_neg(minusY, minusY)
     readScalar(input.subarray(32, 64), z)
@@ -33,10 +34,12 @@ export const pointEvaluation: Contract = {
   },
 }
 
-/** Of a blob. */
+/** Field elements of a blob. */
 const FIELD_ELEMENTS = 4096n
 const ORDER = bigintToBytes(0x73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001n, 32)
-/** Coordinates of G2's generator and of the ceremony's [τ]G2 (g2_monomial[1] of trusted_setup.json). */
+/**
+ * Coordinates of G2's generator and of the ceremony's [τ]G2 (g2_monomial[1] of trusted_setup.json).
+ */
 const GENERATOR_G2 = [
   0x024aa2b2f08f0a91260805272dc51051c6e47ad4fa403b02b4510b647ae3d1770bac0326a805bbefd48056c8c121bdb8n,
   0x13e02b6052719f607dacd3a088274f65596bd0d09920b61ab5da61bbdc7f5049334cf11213945d57e5ac7d055d042b7en,
@@ -54,21 +57,24 @@ const GENERATOR_G1 = [
   0x08b3f481e3aaa0f1a09e30ed741d8ae4fcf5e095d5d00af600db18cb2c04b3edd03cc744a2888ae40caa232946c5e7e1n,
 ] as const
 
-/** In mcl's memory. Scalars −y and z, points and the lines of the two fixed ones of G2. */
-const places = lazily(() => {
+/**
+ * Buffers in mcl's memory: scalars −y and z, points, and the precomputed lines of the two constant
+ * points of G2.
+ */
+const buffers = lazily(() => {
   const mcl = bls12()
-  const { room } = mcl
+  const { scratch } = mcl
   const lineBytes = mcl.mclBn_getUint64NumToPrecompute() * 8
-  const [scalars, fixedPoint] = [room(2 * FR_BYTES), room(G2_BYTES)]
+  const [scalars, fixedPoint] = [scratch(2 * FR_BYTES), scratch(G2_BYTES)]
   const linesOf = (coordinates: readonly bigint[]) => {
     for (const [index, coordinate] of coordinates.entries())
       mcl.putElement(fixedPoint + index * FP_BYTES, bigintToBytes(coordinate, FP_BYTES))
     mcl.finishG2(fixedPoint)
-    const lines = room(lineBytes)
+    const lines = scratch(lineBytes)
     mcl.mclBn_precomputeG2(lines, fixedPoint)
     return lines
   }
-  const generator = room(G1_BYTES)
+  const generator = scratch(G1_BYTES)
   for (const [index, coordinate] of GENERATOR_G1.entries())
     mcl.putElement(generator + index * FP_BYTES, bigintToBytes(coordinate, FP_BYTES))
   mcl.finishG1(generator)
@@ -76,12 +82,12 @@ const places = lazily(() => {
     minusY: scalars,
     z: scalars + FR_BYTES,
     generator,
-    claimed: room(G1_BYTES),
-    opening: room(G1_BYTES),
-    terms: room(2 * G1_BYTES),
-    left: room(G1_BYTES),
-    square: room(FP_BYTES),
-    product: room(GT_BYTES),
+    claimed: scratch(G1_BYTES),
+    opening: scratch(G1_BYTES),
+    terms: scratch(2 * G1_BYTES),
+    left: scratch(G1_BYTES),
+    square: scratch(FP_BYTES),
+    product: scratch(GT_BYTES),
     linesOfGenerator: linesOf(GENERATOR_G2),
     linesOfTau: linesOf(TAU_G2),
   }
@@ -93,19 +99,19 @@ function versionedHash(commitment: Bytes): Bytes {
   return bytes
 }
 
-/** e(C − y·G1 + z·π, G2) · e(−π, [τ]G2) = 1 */
+/** Checks e(C − y·G1 + z·π, G2) · e(−π, [τ]G2) = 1. */
 function isProven(): boolean {
   const mcl = bls12()
-  const { claimed, opening, minusY, generator, terms, left, product } = places()
-  const { linesOfGenerator, linesOfTau } = places()
-  // A copy: the sum changes its points.
+  const { claimed, opening, minusY, generator, terms, left, product } = buffers()
+  const { linesOfGenerator, linesOfTau } = buffers()
+  // The points are copied because the multiplication overwrites them.
   mcl.mclBnG1_normalize(terms, generator)
   mcl.mclBnG1_normalize(terms + G1_BYTES, opening)
   mcl.mclBnG1_mulVec(left, terms, minusY, 2)
   mcl.mclBnG1_add(left, left, claimed)
   mcl.mclBnG1_normalize(left, left)
   mcl.mclBnG1_neg(opening, opening)
-  // A pairing with infinity is one.
+  // A pairing with the point at infinity is 1.
   const [isLeft, isRight] = [left, opening].map((point) => mcl.mclBnG1_isZero(point) === 0)
   if (!isLeft || !isRight) return isLeft === isRight
   mcl.mclBn_precomputedMillerLoop2(product, left, linesOfGenerator, opening, linesOfTau)
@@ -119,7 +125,10 @@ function readScalar(bytes: Bytes, to: number): void {
   bls12().putScalar(to, bytes)
 }
 
-/** 48 bytes: three flags (compressed, infinity, larger y) and x. In go-ethereum's order. */
+/**
+ * Reads 48 bytes: three flags (compressed, infinity, larger y) and x. Checks come in go-ethereum's
+ * order.
+ */
 function decompress(bytes: Bytes, to: number): void {
   const mcl = bls12()
   const flags = bytes[0]! >> 5
@@ -144,10 +153,13 @@ function decompress(bytes: Bytes, to: number): void {
   if (g1().isInSubgroup(to) !== 1) throw notVerified('invalid point: subgroup check failed')
 }
 
-/** y² = x³ + 4; false where there is none. */
+/**
+ * Solves y² = x³ + 4.
+ * @returns false if there is no solution
+ */
 function solveForY(at: number): boolean {
   const mcl = bls12()
-  const { square } = places()
+  const { square } = buffers()
   const y = at + FP_BYTES
   mcl.mclBnFp_setInt32(y, 4)
   mcl.mclBnFp_sqr(square, at)

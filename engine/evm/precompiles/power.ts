@@ -1,16 +1,16 @@
-/** The arithmetic of the MODEXP contract, in time that is linear in the exponent's length, as its gas is. */
+/** The arithmetic of MODEXP, in time that is linear in the exponent's length, as its gas is. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bigintToBytes, bytesToBigint } from '../../primitives/words.ts'
 import { contractsModule } from './contracts-module.ts'
 
-/** Squares of 8-byte words multiplied between two polls: about a millisecond. */
+/** Word products between two polls, in 8-byte words: about a millisecond. */
 const WORK_PER_POLL = 1 << 12
 
 /**
- * base^exponent mod modulus, 4 bits of the exponent at a time.
+ * Computes base^exponent mod modulus, 4 bits of the exponent at a time.
  * @param exponent big endian
  * @param modulus above 0
- * @param poll called about every millisecond; what it throws ends the run
+ * @param poll called about every millisecond; an error that it throws ends the run
  */
 export function power(base: bigint, exponent: Bytes, modulus: bigint, poll: () => void): bigint {
   if (modulus < WORD) return powerOfWord(base, exponent, { modulus, poll })
@@ -29,7 +29,7 @@ export function power(base: bigint, exponent: Bytes, modulus: bigint, poll: () =
       poll()
     }
     for (const nibble of [byte >> 4, byte & 15]) {
-      // Leading zeros change nothing.
+      // Leading zeros do not change the result.
       if (result !== powers[0])
         for (let bit = 0; bit < 4; bit++) result = (result * result) % modulus
       if (nibble !== 0) result = (result * powerOf(nibble)) % modulus
@@ -38,9 +38,12 @@ export function power(base: bigint, exponent: Bytes, modulus: bigint, poll: () =
   return result
 }
 
-/** Numbers that a word holds go through our WebAssembly: BigInt takes longer to call than to compute. */
+/**
+ * Numbers below this limit go through our WebAssembly, because a BigInt call takes longer than the
+ * computation.
+ */
 const WORD = 1n << 256n
-/** Bytes of the exponent in one step: at most 0.2 ms. */
+/** Bytes of the exponent in one step, which takes at most 0.2 ms. */
 const STEP_BYTES = 96
 const STEPS_PER_POLL = 5
 

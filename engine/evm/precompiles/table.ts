@@ -1,4 +1,7 @@
-/** The precompiled contracts of a rule set, in one table for every engine: those of the EVM fork, with the gas and the input limits that an OP fork gives them (specs.optimism.io: Fjord, Granite, Isthmus and Jovian, EVM changes). */
+/**
+ * The precompiled contracts of a rule set, in one table for every engine. Gas and input limits
+ * follow the OP forks (specs.optimism.io: Fjord, Granite, Isthmus and Jovian, EVM changes).
+ */
 import { contractsOf } from '../../chainspec/forks.ts'
 import type { EvmRules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -13,17 +16,18 @@ import { pointEvaluation } from './point-evaluation.ts'
 
 export type PrecompileResult =
   | { readonly output: Bytes; readonly gasUsed: bigint }
-  /** In go-ethereum's words; all gas is gone. */
+  /** A failed call in go-ethereum's words; it uses up all gas. */
   | { readonly error: string }
 
 /**
- * Synchronous.
- * @param gas what the call has
- * @param poll called before and after, and within what takes longer than some milliseconds; what it throws is thrown
+ * Runs a contract synchronously.
+ * @param gas gas that the call has
+ * @param poll called before and after, and during work of more than some milliseconds; its error is
+ * passed on
  */
 export type Precompile = (input: Bytes, gas: bigint, poll: Poll) => PrecompileResult
 
-/** By the address as a number. */
+/** Builds the table, with the address as a number for its key. */
 export function precompilesOf(rules: EvmRules): ReadonlyMap<number, Precompile> {
   const changes = rules.precompiles
   const table = new Map<number, Precompile>()
@@ -53,14 +57,14 @@ function contractsOfFork({ spec, precompiles }: EvmRules): Map<number, Contract>
 }
 
 const P256VERIFY = 0x100
-/** EIP-7951. */
+/** Price of EIP-7951. */
 const ETHEREUM_P256_GAS = 6900n
 
 function precompile({ gas, run }: Contract): Precompile {
   return (input, available, poll) => {
     const gasUsed = gas(input)
     if (available < gasUsed) return { error: 'out of gas' }
-    // One call can last longer than a thousand other steps.
+    // A single call can last longer than a thousand other steps.
     poll()
     try {
       const output = run(input, poll)

@@ -1,4 +1,7 @@
-/** Around the package's gas handlers: the checks of go-ethereum's interpreter, in its order and in its words (core/vm: Run, gas_table, operations_acl). */
+/**
+ * Wraps the package's gas handlers in the checks of go-ethereum's interpreter, in its order and its
+ * words (core/vm: Run, gas_table, operations_acl).
+ */
 import { type Common, Hardfork } from '@ethereumjs/common'
 import { EVMError, type getOpcodesForHF } from '@ethereumjs/evm'
 import { bigintToBytes } from '../../primitives/words.ts'
@@ -16,10 +19,10 @@ import { OPCODES } from '../opcodes.ts'
 
 export type OpcodeMap = ReturnType<typeof getOpcodesForHF>['opcodeMap']
 export type RunState = Parameters<OpcodeMap[number]['gasHandler']>[0]
-/** All handlers of the package are asynchronous. */
+/** All gas handlers of the package are asynchronous. */
 type GasHandler = (runState: RunState, gas: bigint, common: Common) => Promise<bigint>
 
-/** A halt that has go-ethereum's words already. */
+/** A halt whose reason is already in go-ethereum's words. */
 export class Fault extends EVMError {
   readonly words: string
   constructor(words: string) {
@@ -28,7 +31,10 @@ export class Fault extends EVMError {
   }
 }
 
-/** What an opcode takes in any case, by the table of go-ethereum; the rest is computed. Of opcodes without a gas handler it is all. */
+/**
+ * The constant gas of an opcode in go-ethereum's table; its dynamic gas is computed separately. An
+ * opcode without a gas handler has only this part.
+ */
 export function constantGas(opcode: number, fee: bigint, common: Common): bigint {
   if (opcode === EXP || (opcode >= LOG0 && opcode <= LOG4)) return 0n
   const hasWarmAddresses = common.isActivatedEIP(2929)
@@ -36,7 +42,10 @@ export function constantGas(opcode: number, fee: bigint, common: Common): bigint
   return hasWarmAddresses && ACCOUNT_READERS.has(opcode) ? common.param('warmstoragereadGas') : fee
 }
 
-/** The gas handler with the checks before it. @throws {Fault} by the handler, where go-ethereum's has an error */
+/**
+ * Makes the gas handler with go-ethereum's checks before it. The handler throws a Fault if
+ * go-ethereum's handler returns an error.
+ */
 export function checkedGas(opcode: number, handlers: OpcodeMap, common: Common): GasHandler {
   const { opcodeInfo } = handlers[opcode]!
   const constant = constantGas(opcode, opcodeInfo.feeBigInt, common)
@@ -61,7 +70,7 @@ export function checkedGas(opcode: number, handlers: OpcodeMap, common: Common):
 type HandlerFault = (runState: RunState, operands: readonly bigint[]) => string | undefined
 const nothing: HandlerFault = () => undefined
 
-/** Why go-ethereum's gas handler refuses the opcode for more than its memory. */
+/** Makes the check for errors of go-ethereum's gas handler other than memory size. */
 function handlerFault(opcode: number, constant: bigint, common: Common): HandlerFault {
   if (opcode === SSTORE) {
     const hasSentry = common.gteHardfork(Hardfork.Istanbul)
@@ -95,7 +104,7 @@ function creationFault(common: Common): HandlerFault {
   }
 }
 
-/** A cold address is paid for before anything else is looked at. */
+/** The surcharge of a cold address is checked before everything else. */
 function coldFault(opcode: number, constant: bigint, common: Common): HandlerFault {
   if (!common.isActivatedEIP(2929)) return nothing
   const at = opcode === SELFDESTRUCT ? 0 : 1
@@ -106,20 +115,20 @@ function coldFault(opcode: number, constant: bigint, common: Common): HandlerFau
   }
 }
 
-/** Beside what is constant. */
+/** The surcharge beyond the constant gas. */
 const coldSurcharge = (opcode: number, common: Common): bigint =>
   opcode === SELFDESTRUCT
     ? common.param('coldaccountaccessGas')
     : common.param('coldaccountaccessGas') - common.param('warmstoragereadGas')
 
-/** The package's handler, where it does what go-ethereum's does. */
+/** The package's handler, adapted to go-ethereum's behaviour. */
 function priceOf(opcode: number, handlers: OpcodeMap, constant: bigint): GasHandler {
-  // Bounds are checked when it runs: until then it is a copy like the other ones.
+  // RETURNDATACOPY checks its bounds only when it runs, so it is priced like CALLDATACOPY.
   const entry = handlers[opcode === RETURNDATACOPY ? CALLDATACOPY : opcode]!
   const handler = entry.gasHandler as GasHandler
   if (CALLS.has(opcode)) return callPrice(opcode, handler, constant)
   if (opcode < LOG0 || opcode > LOG4) return handler
-  // That nothing may be written is found when it runs.
+  // A log's write protection is checked only when the opcode runs.
   return (runState, gas, common) => {
     const { env } = runState
     const { isStatic } = env
@@ -130,7 +139,10 @@ function priceOf(opcode: number, handlers: OpcodeMap, constant: bigint): GasHand
   }
 }
 
-/** Computes a call's price with plenty of gas, so that a call that cannot be paid has one too, and what its frame gets. */
+/**
+ * Computes the price and the frame's gas of a call. The handler gets plenty of gas, so that an
+ * unaffordable call has a price too.
+ */
 function callPrice(opcode: number, handler: GasHandler, constant: bigint): GasHandler {
   return async (runState, fee, common) => {
     const { gasLeft, interpreter, stack, highestMemCost } = runState
@@ -144,7 +156,8 @@ function callPrice(opcode: number, handler: GasHandler, constant: bigint): GasHa
     } finally {
       runState.gasLeft = gasLeft
     }
-    // What go-ethereum checks inside of its handler: all of it since Prague, else what a CALL takes but for a new account.
+    // go-ethereum checks the whole price inside its handler since Prague. Earlier forks leave out
+    // the cost of a new account, and check value and memory only for CALL.
     let checked = cost
     if (!common.isActivatedEIP(7702)) {
       checked = constant + (hasColdCost ? coldSurcharge(opcode, common) : 0n)
@@ -160,18 +173,21 @@ function callPrice(opcode: number, handler: GasHandler, constant: bigint): GasHa
   }
 }
 
-/** What a frame gets of what is left; too much of it where that is not enough: the sum is looked at later. */
+/**
+ * Gas that the frame of a call gets. Before EIP-150 it can exceed `left`; the caller checks the
+ * sum.
+ */
 function givenGas(wanted: bigint, left: bigint, keepsPart: boolean): bigint {
   if (keepsPart) {
     const all = BigInt.asUintN(64, left)
-    const most = all - all / 64n
-    return wanted > most ? most : wanted
+    const max = all - all / 64n
+    return wanted > max ? max : wanted
   }
   if (wanted >> 64n > 0n) throw new Fault(outOfGasFor(GAS_OVERFLOW))
   return wanted
 }
 
-/** Says the price too: nothing was wrong with it but that it is too high. */
+/** Carries the price, because the call failed only for its price. */
 export class UnpaidCall extends Fault {
   readonly cost: bigint
   constructor(cost: bigint) {
@@ -183,7 +199,7 @@ export class UnpaidCall extends Fault {
 export const lowAddress = (value: bigint) => bigintToBytes(value & ((1n << 160n) - 1n), 20)
 
 const SENTRY = 'not enough gas for reentrancy sentry'
-/** More than a call can ask for. */
+/** More gas than any call can ask for. */
 const PLENTY = 1n << 257n
 
 const EXP = 0x0a
@@ -197,7 +213,5 @@ const CALL = 0xf1
 const CALLCODE = 0xf2
 const CREATE2 = 0xf5
 const SELFDESTRUCT = 0xff
-/** CALL, CALLCODE, DELEGATECALL, STATICCALL. */
 export const CALLS: ReadonlySet<number> = new Set([CALL, CALLCODE, 0xf4, 0xfa])
-/** BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, and the calls. */
 const ACCOUNT_READERS: ReadonlySet<number> = new Set([0x31, 0x3b, 0x3c, 0x3f, ...CALLS])

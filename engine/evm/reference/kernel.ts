@@ -1,4 +1,7 @@
-/** What the sessions of one rule set share: parameters, metered opcodes, precompiled contracts, jump tables. */
+/**
+ * State that the sessions of one rule set share: parameters, metered opcodes, precompiled
+ * contracts, jump tables.
+ */
 import { Common, Mainnet, type ParamsDict } from '@ethereumjs/common'
 import {
   type EVM,
@@ -32,28 +35,34 @@ export type Kernel = {
   readonly rules: EvmRules
   readonly common: Common
   readonly opcodes: OpcodeMap
-  /** The same, telling the EVM's `runTrace`; made when first asked for. */
+  /** Metered opcodes that report to the EVM's `runTrace`; made at the first use. */
   readonly tracedOpcodes: OpcodeMap
   readonly precompiles: Map<string, PrecompileFunc>
   /** Addresses of the precompiled contracts as map keys. */
   readonly alwaysWarm: ReadonlySet<string>
 }
-/** An EVM that runs metered opcodes; with traced ones it has a `runTrace`. */
+/** An EVM with metered opcodes; `runTrace` is defined only with traced ones. */
 export type MeteredEvm = EVM & { readonly meter: Meter; readonly runTrace: RunTrace | undefined }
-/** Stands around the opcodes of a traced run. */
+/** Hooks around the opcodes of a traced run. */
 export type RunTrace = {
-  /** Before the gas of an opcode with memory or state in its price, or before an opcode runs: each opcode once or twice. */
+  /**
+   * Called before the gas handler of an opcode with dynamic gas, and before an opcode runs. Each
+   * opcode is seen once or twice.
+   */
   seen(runState: RunState): void
-  /** The gas handler refused: what happens next is the step of this opcode, and the end of the frame. */
+  /**
+   * Called if the gas handler fails. The next events are this opcode's step and the end of the
+   * frame.
+   */
   gasFailed(runState: RunState, error: unknown): void
-  /** The price is known; the opcode may not be worth it. */
+  /** Called when the price is known; the remaining gas may be lower. */
   priced(runState: RunState, cost: bigint): void
-  /** Before an opcode with a gas handler runs. */
+  /** Called before an opcode with a gas handler runs. */
   running(runState: RunState): void
-  /** Around what calls, creates or destroys. */
+  /** Wraps calls, creations and SELFDESTRUCT. */
   aroundCall(runState: RunState, run: () => void | Promise<void>): Promise<void>
   aroundLog(runState: RunState, run: () => void): void
-  /** After an opcode that ended nothing: code that is at its end stops. */
+  /** Called after an opcode that did not end the frame. At the end of the code the frame stops. */
   ran(runState: RunState): void
 }
 
@@ -72,7 +81,7 @@ export function makeKernel(rules: EvmRules): Kernel {
     common,
     opcodes,
     get tracedOpcodes() {
-      // Opcodes of their own: what is kept of analysed code refers to them.
+      // Traced opcodes need their own metered ones, because cached jump tables belong to one set.
       traced ??= tracedOpcodes(meteredOpcodes(common))
       return traced
     },
@@ -83,7 +92,7 @@ export function makeKernel(rules: EvmRules): Kernel {
 
 export const addressesOf = (kernel: Kernel): Bytes[] => [...kernel.alwaysWarm].map(fromLatin1)
 
-/** The same rules with precompiled contracts elsewhere. */
+/** Copies the kernel with precompiled contracts at other addresses. */
 export function movePrecompiles(kernel: Kernel, moved: readonly MovedPrecompile[]): Kernel {
   const precompiles = new Map(kernel.precompiles)
   for (const { from } of moved) precompiles.delete(hexOf(from))
@@ -100,7 +109,7 @@ export function movePrecompiles(kernel: Kernel, moved: readonly MovedPrecompile[
       return kernel.tracedOpcodes
     },
     precompiles,
-    // What is warm from the start does not move along (go-ethereum: Prepare).
+    // A moved contract is not warm at its new address (go-ethereum: Prepare).
     alwaysWarm: kernel.alwaysWarm,
   }
 }
@@ -109,7 +118,7 @@ const hexOf = (address: Bytes) => Buffer.from(address).toString('hex')
 const warmKeys = (precompiles: ReadonlyMap<string, unknown>) =>
   new Set([...precompiles.keys()].map((hex) => Buffer.from(hex, 'hex').toString('latin1')))
 
-/** The table of forks names its EVM rules as this package does. */
+/** The fork table and this package use equal names for EVM rules. */
 function hardforkOf(spec: string): string {
   const found = Mainnet.hardforks.find(({ name }) => name === spec)
   if (found === undefined) throw new RangeError(`no EVM rules named ${JSON.stringify(spec)}`)
@@ -117,8 +126,9 @@ function hardforkOf(spec: string): string {
 }
 
 /**
- * The package looks each parameter up as a number and makes a bigint of it at every opcode. The fields are declared only: the
- * constructor of the package fills the caches before a field of ours would begin.
+ * Caches parameters, because the package looks up a number and makes a bigint at every opcode. The
+ * fields are only declared, because the package's constructor fills them before an initializer
+ * would run.
  */
 class CachingCommon extends Common {
   declare private params: Map<string, bigint>
@@ -149,7 +159,7 @@ class CachingCommon extends Common {
     }
     return value
   }
-  /** Every EVM that is made calls this; nothing new changes nothing. */
+  /** Every new EVM calls this, mostly with nothing to change. */
   override updateParams(params: ParamsDict): void {
     if (Object.keys(params).length > 0) super.updateParams(params)
   }
@@ -171,7 +181,8 @@ function meteredOpcodes(common: Common): OpcodeMap {
     const { opcodeInfo, opHandler } = entry
     const { dynamicGas } = opcodeInfo
     return {
-      // The package has one INVALID for all that are none; what halts at one, or shows it, tells which.
+      // The package has one INVALID entry for all undefined opcodes. Halts and traces need the
+      // actual code.
       opcodeInfo: opcodeInfo.code === code ? opcodeInfo : Object.assign({}, opcodeInfo, { code }),
       gasHandler: dynamicGas ? checkedGas(code, opcodeMap, common) : entry.gasHandler,
       opHandler: metered(burning(code, checkedRun(code, opHandler)), {
@@ -182,7 +193,7 @@ function meteredOpcodes(common: Common): OpcodeMap {
   })
 }
 
-/** What go-ethereum finds only when the opcode runs. */
+/** Adds the checks that go-ethereum makes when the opcode runs. */
 function checkedRun(code: number, handler: Handler): Handler {
   if (code === RETURNDATACOPY)
     return (runState, common) => {
@@ -243,11 +254,12 @@ function tracedHandler(code: number, handler: Handler): Handler {
 const traceOf = (runState: RunState): RunTrace =>
   (runState.interpreter._evm as MeteredEvm).runTrace!
 
-/** CREATE, CALL, CALLCODE, DELEGATECALL, CREATE2, STATICCALL; and SELFDESTRUCT. */
 const MESSAGES: ReadonlySet<number> = new Set([0xf0, 0xf1, 0xf2, 0xf4, 0xf5, 0xfa])
 const CALLS: ReadonlySet<number> = new Set([...MESSAGES, 0xff])
 
-/** What fuel counts: without them no code runs for long. */
+/**
+ * Counts calls, creations and backward jumps against the fuel. Without these no code runs for long.
+ */
 function burning(code: number, handler: Handler): Handler {
   if (MESSAGES.has(code))
     return (runState, common) => {
@@ -276,18 +288,22 @@ function metered(
   return (runState: RunState, common: Common) => {
     const { meter } = runState.interpreter._evm as MeteredEvm
     meter.step()
-    if (runState.shouldDoJumpAnalysis) keepJumpTable(runState, jumpTables)
+    if (runState.shouldDoJumpAnalysis) cacheJumpTable(runState, jumpTables)
     if (growsMemory && meter.maxWords !== undefined && runState.memoryWordCount > meter.maxWords)
       throw new Stopped('memory')
-    // The package pops what is there before it finds the rest missing; the size must still be told.
+    // The package pops operands before it finds the stack too short. The halt reason needs the
+    // original size.
     if (stackFault(runState.opCode, runState.stack.length) !== undefined)
       throw new EVMError(EVMError.errorMessages.STACK_UNDERFLOW)
     return handler(runState, common)
   }
 }
 
-/** The package analyses code anew in every frame; the first opcode of a frame is never a jump that works. */
-function keepJumpTable(runState: RunState, jumpTables: WeakMap<Bytes, JumpTable>): void {
+/**
+ * Caches jump tables, because the package analyses code again in every frame. The first opcode of a
+ * frame is never a valid jump.
+ */
+function cacheJumpTable(runState: RunState, jumpTables: WeakMap<Bytes, JumpTable>): void {
   const { interpreter } = runState
   if (Object.hasOwn(interpreter, '_getValidJumpDestinations')) return
   const analyse = interpreter._getValidJumpDestinations

@@ -1,19 +1,19 @@
-/** Bounds of a run that the contract cannot see: fuel, a deadline, memory. */
+/** Limits of a run that the contract cannot see: fuel, a deadline, memory. */
 import type { Limits } from '../engine.ts'
 
-/** Between two looks at the deadline: about a millisecond of the reference engine. */
+/** Steps between two polls of the deadline: about a millisecond of the reference engine. */
 const SLICE_STEPS = 1024
-/** What a lost run may still take: about a million gas. */
+/** Slices that a lost run may still use: about a million gas. */
 const LOST_SLICES = 50
 
-/** Counts down to the next look; `start` before each run. */
+/** Counts fuel and polls the deadline; `start` resets it before each run. */
 export class Meter {
   #isExpired: (() => boolean) | undefined
   #fuel = 0
   #countdown = SLICE_STEPS
   #isLost: (() => boolean) | undefined
   #lostSlices = 0
-  /** Words of 32 bytes that one frame may have; undefined: as many as it can pay for. */
+  /** Maximum 32-byte words of one frame; undefined leaves the limit to gas. */
   maxWords: bigint | undefined
 
   start(limits: Limits | undefined): void {
@@ -26,26 +26,35 @@ export class Meter {
     if (this.#isExpired?.() === true) throw new Stopped('deadline')
   }
 
-  /** One step. @throws {Stopped} */
+  /**
+   * Counts one step.
+   * @throws {Stopped}
+   */
   step(): void {
     if (--this.#countdown >= 0) return
     this.poll()
     this.#countdown = SLICE_STEPS - 1
   }
 
-  /** A call, a creation, or a jump backward. @throws {Stopped} */
+  /**
+   * Counts a call, a creation or a backward jump.
+   * @throws {Stopped}
+   */
   burn(): void {
     if (--this.#fuel < 0) throw new Stopped('fuel')
   }
 
-  /** Looks at the deadline now: around what takes long in one step. @throws {Stopped} */
+  /**
+   * Polls the deadline now, before and after a long step.
+   * @throws {Stopped}
+   */
   readonly poll = (): void => {
     if (this.#isExpired?.() === true) throw new Stopped('deadline')
     if (this.#isLost?.() === true && ++this.#lostSlices > LOST_SLICES) throw new Stopped('fuel')
   }
 }
 
-/** Ends a run from inside; the EVM lets it pass, for it is no error of the EVM. */
+/** Ends a run from inside. The EVM passes it on, because it is not an EVMError. */
 export class Stopped extends Error {
   override name = 'Stopped'
   readonly why: 'fuel' | 'deadline' | 'memory'

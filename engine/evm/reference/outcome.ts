@@ -1,4 +1,4 @@
-/** What @ethereumjs/evm reports of a frame, in go-ethereum's words. */
+/** Converts results of @ethereumjs/evm to go-ethereum's words. */
 import type { Common } from '@ethereumjs/common'
 import { EVMError, type EVMResult, type ExecResult } from '@ethereumjs/evm'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -7,7 +7,7 @@ import type { Outcome } from '../engine.ts'
 import { invalidOpcode, RETURN_DATA_BOUNDS, stackFault, WRITE_PROTECTION } from '../halt-reason.ts'
 import { Fault } from './gas.ts'
 
-/** `gas`: what the message had. */
+/** @param gas gas of the message */
 export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outcome {
   const { execResult } = result
   const { exceptionError: error, executionGasUsed, returnValue, runState } = execResult
@@ -23,7 +23,7 @@ export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outco
       ...(created === undefined ? {} : { created }),
     }
   }
-  // A precompiled contract that fails says REVERT at times; it has no frame and takes all gas.
+  // A failed precompiled contract can report REVERT, but it has no frame and uses up all gas.
   if (error.error === ERRORS.REVERT && runState !== undefined)
     return { status: 'revert', gasLeft, output: returnValue }
   return {
@@ -34,11 +34,13 @@ export function outcomeOf(result: EVMResult, gas: bigint, common: Common): Outco
 
 const ERRORS = EVMError.errorMessages
 
-/** Before EIP-2 (Homestead, EIP-606) a creation whose code cannot be paid for succeeds, and leaves no code. */
+/**
+ * Before EIP-2 (Homestead, EIP-606) a creation whose code cannot be paid for succeeds without code.
+ */
 export const isUnpaidCode = ({ exceptionError }: ExecResult, common: Common): boolean =>
   exceptionError?.error === ERRORS.CODESTORE_OUT_OF_GAS && !common.isActivatedEIP(606)
 
-/** Of a frame that failed otherwise than by REVERT. */
+/** The reason of a frame that failed other than by REVERT. */
 export function haltReason(execResult: ExecResult, isCreation: boolean, common: Common): string {
   const { exceptionError, runState } = execResult
   if (exceptionError instanceof Fault) return exceptionError.words
@@ -56,20 +58,20 @@ export function haltReason(execResult: ExecResult, isCreation: boolean, common: 
     error === ERRORS.STACK_UNDERFLOW ||
     error === ERRORS.STACK_OVERFLOW
   ) {
-    // Init code that ran to its end has no fault of its own: the gas was short for storing the code.
+    // Init code that ran to its end did not fail itself. The gas did not cover storing the code.
     if (isCreation && error === ERRORS.OUT_OF_GAS && hasReturned(runState))
       return isReservedCode(runState, common) ? RESERVED_CODE : CODE_OUT_OF_GAS
     const fault = stackFault(opCode, stack.length)
     if (fault !== undefined) return fault
   }
   if (error === ERRORS.INVALID_OPCODE) return invalidOpcode(opCode)
-  // The package appends where it happened.
+  // The package appends the position of the jump.
   return error.startsWith(ERRORS.INVALID_JUMP)
     ? 'invalid jump destination'
     : (GETH_WORDS[error] ?? error)
 }
 
-/** Looked at before the code is paid for (EIP-3541; go-ethereum: initNewContract). */
+/** go-ethereum makes this check before it charges for the code (EIP-3541; initNewContract). */
 const isReservedCode = (runState: object, common: Common): boolean =>
   common.isActivatedEIP(3541) && codeReturned(runState)?.[0] === 0xef
 
@@ -78,7 +80,7 @@ const hasReturned = (runState: object): boolean => codeReturned(runState) !== un
 const codeReturned = (runState: object): Bytes | undefined =>
   'returnValue' in runState ? (runState.returnValue as Bytes | undefined) : undefined
 
-/** What the frame gave back. Code that could not be paid for was returned all the same. */
+/** The output of a frame. Code that could not be paid for is included. */
 export const outputOf = (execResult: ExecResult, common: Common): Bytes =>
   isUnpaidCode(execResult, common)
     ? (codeReturned(execResult.runState ?? {}) ?? execResult.returnValue)
@@ -95,7 +97,8 @@ const GETH_WORDS: Readonly<Record<string, string>> = {
   [ERRORS.INITCODE_SIZE_VIOLATION]: 'max initcode size exceeded',
   [ERRORS.CREATE_COLLISION]: 'contract address collision',
   [ERRORS.INSUFFICIENT_BALANCE]: NO_BALANCE,
-  // Nobody has so much: the package looks at the receiver's balance first.
+  // This overflow cannot happen with real balances; the package checks the receiver's balance
+  // first.
   [ERRORS.VALUE_OVERFLOW]: NO_BALANCE,
 }
 

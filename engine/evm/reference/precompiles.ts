@@ -1,4 +1,4 @@
-/** The table of precompiled contracts as @ethereumjs/evm calls them. */
+/** Adapts the table of precompiled contracts to @ethereumjs/evm. */
 
 import { EVMError, type PrecompileFunc } from '@ethereumjs/evm'
 import type { EvmRules } from '../../chainspec/types.ts'
@@ -6,7 +6,7 @@ import { NO_BYTES } from '../../primitives/bytes.ts'
 import { type Precompile, precompilesOf } from '../precompiles/table.ts'
 import type { Meter } from './meter.ts'
 
-/** Address in hex without 0x → contract. */
+/** Maps each address in hex without 0x to its contract. */
 export function precompiledContracts(rules: EvmRules): Map<string, PrecompileFunc> {
   const contracts = [...precompilesOf(rules)].map(
     ([address, run]) => [address.toString(16).padStart(40, '0'), contractOf(run)] as const,
@@ -26,12 +26,12 @@ const contractOf =
     }
   }
 
-/** The package knows its own errors only; what it does with one does not depend on which. */
+/** The package knows only its own errors, and treats all of them alike here. */
 function faultOf(error: string): EVMError {
   const fault = new EVMError(EVMError.errorMessages.OUT_OF_GAS)
   return Object.assign(fault, { error })
 }
 
-/** The EVM that they are called by is the metered one. */
+/** The contracts are called only by a metered EVM. */
 const meterOf = ({ _EVM }: Parameters<PrecompileFunc>[0]): Meter =>
   (_EVM as unknown as { readonly meter: Meter }).meter

@@ -1,4 +1,4 @@
-/** The reference engine: @ethereumjs/evm over our own state. Slow, and right. */
+/** The reference engine: @ethereumjs/evm over our own state. It is slow and correct. */
 import { EVM, EVMError, type EVMResult, type EVMRunCallOpts } from '@ethereumjs/evm'
 import { Address } from '@ethereumjs/util'
 import type { EvmRules } from '../../chainspec/types.ts'
@@ -25,18 +25,18 @@ import { refusedCreation } from '../nonce-limit.ts'
 import { addressesOf, type Kernel, makeKernel, movePrecompiles, type RunTrace } from './kernel.ts'
 import { Meter, Stopped } from './meter.ts'
 import { outcomeOf } from './outcome.ts'
-import { ReferenceStateManager, referenceJournal } from './state.ts'
+import { ReferenceStateManager, referenceJournal } from './state-manager.ts'
 import { traceEvents } from './trace.ts'
 import { Transient } from './transient.ts'
 
-/** Bytes. The jump tables of code take some twenty times its size. */
+/** Bytes; the jump tables of code take about twenty times its size. */
 const CODE_CACHE_BYTES = 4 * 1024 * 1024
 
-/** One set of caches: code and the parameters of each rule set. One for a thread is right. */
+/** Makes an engine with its own caches of code and rule sets; a thread needs one. */
 export function makeReferenceEngine(): Engine {
   const codes = codeCache(CODE_CACHE_BYTES)
   const idle: IdleEvms = new WeakMap()
-  // What changes precompiled contracts is one object for each fork, undefined where none does.
+  // Changes of precompiled contracts are one object for each fork, or undefined.
   const kernels = new Map<EvmRules['precompiles'], ReadonlyMap<string, Kernel>>()
   function kernelOf(rules: EvmRules): Kernel {
     const key = `${rules.chainId} ${rules.spec}`
@@ -68,7 +68,7 @@ function openSession(options: {
   const { kernel, codes, idle } = options
   const state = new JournaledState(options.reader, {
     codes,
-    // EIP-161 came with EIP-607.
+    // EIP-161 was activated with EIP-607.
     keepsEmpty: !kernel.common.isActivatedEIP(607),
     alwaysWarm: kernel.alwaysWarm,
   })
@@ -88,16 +88,16 @@ function openSession(options: {
     if (refused !== undefined) return refused
     const mark = state.checkpoint()
     const evm = takeEvm()
-    let isWhole = true
+    let isIntact = true
     try {
-      evm.begin(limits, message.refund)
+      evm.start(limits, message.refund)
       const result = await evm.runCall(callOptions(message, block))
       const outcome = outcomeOf(result, message.gas, kernel.common)
       if (outcome.status === 'success') markDestroyed(state, kernel, result)
       return outcome
     } catch (error) {
-      // After an error that is not its own the EVM is left in the middle of a call: the next run gets another.
-      isWhole = false
+      // A foreign error leaves the EVM in the middle of a call, so the next run gets another.
+      isIntact = false
       traced = undefined
       access = accessOf(state)
       state.revert(mark)
@@ -108,7 +108,7 @@ function openSession(options: {
       trace?.exit?.(reason, 0n, NO_BYTES)
       return { status: 'halt', reason }
     } finally {
-      if (isWhole && evm.runTrace === undefined) idle.set(kernel, evm)
+      if (isIntact && evm.runTrace === undefined) idle.set(kernel, evm)
     }
   }
 
@@ -128,7 +128,7 @@ function openSession(options: {
   return session
 }
 
-/** What a session becomes at its end: an open one pays nothing for being asked whether it is open. */
+/** Replacements for the methods of a closed session. An open session needs no check of its own. */
 function closed(session: Session): Readonly<Record<string, () => never>> {
   const refuse = (): never => {
     throw new ClosedError()
@@ -136,12 +136,12 @@ function closed(session: Session): Readonly<Record<string, () => never>> {
   return Object.fromEntries(Object.keys(session).map((name) => [name, refuse]))
 }
 
-/** Everything of a session that is state alone. */
+/** The methods of a session that need only state. */
 function stateAccess(
   state: JournaledState,
 ): Omit<Session, 'run' | 'reopen' | 'setTrace' | 'close'> {
   return {
-    // The package does not say.
+    // The package does not report which fields were read.
     fieldsRead: () => ALL_FIELDS,
     account(address) {
       const { nonce, balance, codeHash } = state.entry(address)
@@ -170,7 +170,7 @@ function stateAccess(
       for (const key of keys) state.warmSlot(address, key)
     },
     accessed: () => state.accessed(),
-    beginTransaction: () => state.beginTransaction(),
+    startTransaction: () => state.startTransaction(),
     endTransaction: () => state.endTransaction(),
     checkpoint: () => state.checkpoint(),
     revert: (checkpoint) => state.revert(checkpoint),
@@ -178,7 +178,7 @@ function stateAccess(
   }
 }
 
-/** Making an EVM takes the package longer than a small call, so one that nobody runs serves the next session. */
+/** Idle EVMs for the next sessions, because making one takes longer than a small call. */
 type IdleEvms = WeakMap<Kernel, SessionEvm>
 
 function takeIdle(idle: IdleEvms, kernel: Kernel, access: Access): SessionEvm {
@@ -187,7 +187,7 @@ function takeIdle(idle: IdleEvms, kernel: Kernel, access: Access): SessionEvm {
   idle.delete(kernel)
   return Object.assign(evm, access)
 }
-/** What an EVM sees of a session's state. */
+/** An EVM's access to a session's state. */
 type Access = Pick<EVM, 'stateManager' | 'blockchain' | 'journal'>
 const accessOf = (state: JournaledState): Access => ({
   stateManager: new ReferenceStateManager(state),
@@ -199,7 +199,7 @@ type CallMessage = Parameters<EVM['_executeCall']>[0]
 
 class SessionEvm extends EVM {
   readonly meter: Meter
-  /** The counter of refunds before the first opcode. */
+  /** Refund counter before the first opcode. */
   #firstRefund = 0n
   readonly runTrace: RunTrace | undefined
 
@@ -217,7 +217,7 @@ class SessionEvm extends EVM {
       params: {},
     })
     this.meter = meter
-    // Rules never change under an EVM; the listener would keep every EVM alive with the kernel.
+    // Rules never change under an EVM, and the listener would keep every EVM alive with the kernel.
     kernel.common.events.removeAllListeners()
     this.journal = access.journal
     Object.assign(this, { transientStorage: new Transient() })
@@ -226,8 +226,8 @@ class SessionEvm extends EVM {
     this.runTrace = traced && traceEvents(this, traced.state, traced.trace)
   }
 
-  /** Before each message. */
-  begin(limits: Limits | undefined, refund = 0n): void {
+  /** Resets meter, transient storage and refund counter before each message. */
+  start(limits: Limits | undefined, refund = 0n): void {
     this.meter.start(limits)
     this.transientStorage.clear()
     this.#firstRefund = refund
@@ -238,13 +238,13 @@ class SessionEvm extends EVM {
     return super._executeCall(message)
   }
 
-  /** The kernel has them: building the table takes the package longer than a small call. */
+  /** The kernel has the table; building it takes longer than a small call. */
   override getActiveOpcodes(): ReturnType<EVM['getActiveOpcodes']> {
     return new Map()
   }
 }
 
-/** Answers BLOCKHASH. */
+/** Block hashes for BLOCKHASH. */
 function ancestors(state: JournaledState) {
   const blockchain = {
     async getBlock(number: number) {
@@ -284,7 +284,7 @@ function callOptions(message: Message, block: BlockEnv): EVMRunCallOpts {
   }
 }
 
-/** Since EIP-6780 a contract goes only in the transaction that created it. */
+/** Since EIP-6780 a contract is destroyed only in the transaction that created it. */
 function markDestroyed(
   state: JournaledState,
   kernel: Kernel,
@@ -296,7 +296,10 @@ function markDestroyed(
       state.destroy(state.entry(Buffer.from(address.slice(2), 'hex')))
 }
 
-/** The sender of a creation cannot pay the value: the only error that the package throws, after its frame has begun. */
+/**
+ * The sender of a creation cannot pay the value. It is the only error that the package throws after
+ * its frame has started.
+ */
 const haltBeforeFrame = (error: EVMError): string =>
   error.error === EVMError.errorMessages.INSUFFICIENT_BALANCE
     ? 'insufficient balance for transfer'

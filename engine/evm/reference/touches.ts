@@ -1,4 +1,4 @@
-/** What opcodes are about to touch, told before they run. */
+/** Reports accounts and slots that opcodes are about to touch. */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
@@ -7,8 +7,8 @@ import type { Touch, TraceSink } from '../engine.ts'
 import type { JournaledState } from '../journal/journaled-state.ts'
 import { lowAddress, type RunState } from './gas.ts'
 
-/** Nothing for a sink that does not listen, and of an opcode that touches nothing. */
-export function tellTouch(
+/** Calls the sink's `touch` if it is present and the opcode names an account or a slot. */
+export function traceTouch(
   trace: TraceSink,
   runState: RunState,
   about: { readonly state: JournaledState; readonly isFailed: boolean },
@@ -20,10 +20,10 @@ export function tellTouch(
   trace.touch({ op: opCode, address, ...operandOf(runState, state, isFailed), isFailed })
 }
 
-/** go-ethereum's tracers look at a call only where five words are on the stack. */
+/** go-ethereum's tracers inspect a call only if five words are on the stack. */
 const CALL_WORDS = 5
 
-/** Nothing where the opcode failed before its operand was known. */
+/** Returns nothing if the opcode failed before its operand was known. */
 function operandOf(
   { opCode, stack, env, memory }: RunState,
   state: JournaledState,
@@ -54,7 +54,7 @@ function operandOf(
   }
 }
 
-/** Of a CREATE2 (EIP-1014). */
+/** The address of a contract made by CREATE2 (EIP-1014). */
 export const saltedAddress = (from: Bytes, salt: Bytes, code: Bytes): Bytes =>
   keccak256(concatBytes(Uint8Array.of(0xff), from, salt, keccak256(code))).slice(12)
 
@@ -66,7 +66,9 @@ const CALLCODE = 0xf2
 const DELEGATECALL = 0xf4
 const CREATE2 = 0xf5
 const STATICCALL = 0xfa
-/** BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, SLOAD, SSTORE, what calls or creates, SELFDESTRUCT. */
+/**
+ * BALANCE, EXTCODESIZE, EXTCODECOPY, EXTCODEHASH, SLOAD, SSTORE, calls, creations, SELFDESTRUCT.
+ */
 const TOUCHES: ReadonlySet<number> = new Set([
   0x31,
   0x3b,

@@ -1,4 +1,4 @@
-/** What a TraceSink is told, from the events of @ethereumjs/evm and from around its call opcodes. */
+/** Feeds a TraceSink from the events of @ethereumjs/evm and the wrapped call opcodes. */
 import { EVMError, type EVMResult, type InterpreterStep, type Message } from '@ethereumjs/evm'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { createAddress } from '../../primitives/transaction-codec.ts'
@@ -10,9 +10,9 @@ import { OPCODES } from '../opcodes.ts'
 import { CALLS, constantGas, Fault, lowAddress, type RunState, UnpaidCall } from './gas.ts'
 import type { MeteredEvm, RunTrace } from './kernel.ts'
 import { haltReason, isUnpaidCode, outputOf } from './outcome.ts'
-import { saltedAddress, tellTouch } from './touches.ts'
+import { saltedAddress, traceTouch } from './touches.ts'
 
-/** Listens only to what the sink wants: a hook that is absent costs nothing. */
+/** Subscribes only to events that the sink has hooks for. */
 export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: TraceSink): RunTrace {
   const steps = trace.step === undefined ? undefined : traceSteps(evm, trace)
   const frames =
@@ -24,14 +24,14 @@ export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: Trace
     ran: (runState) => steps?.ran(runState),
     priced(runState, cost) {
       steps?.priced(runState, cost)
-      if (runState.gasLeft < cost) tellTouch(trace, runState, { state, isFailed: true })
+      if (runState.gasLeft < cost) traceTouch(trace, runState, { state, isFailed: true })
     },
     gasFailed(runState, error) {
       if (!(error instanceof EVMError)) return
       steps?.gasFailed(runState, error)
-      tellTouch(trace, runState, { state, isFailed: true })
+      traceTouch(trace, runState, { state, isFailed: true })
     },
-    running: (runState) => tellTouch(trace, runState, { state, isFailed: false }),
+    running: (runState) => traceTouch(trace, runState, { state, isFailed: false }),
     async aroundCall(runState, run) {
       steps?.seen(runState)
       if (frames === undefined) await run()
@@ -49,9 +49,9 @@ export function traceEvents(evm: MeteredEvm, state: JournaledState, trace: Trace
 type Steps = Pick<RunTrace, 'seen' | 'priced' | 'gasFailed' | 'ran'>
 
 function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
-  /** Of the open frames by depth; undefined before a frame's first opcode with a price to compute. */
+  /** Open frames by depth; undefined before a frame's first opcode with dynamic gas. */
   const frames: (RunState | undefined)[] = []
-  /** Of the step that comes next: its price, and why it will not run. */
+  /** Price of the next step, and the reason if it will fail. */
   let price: bigint | undefined
   let failure: string | undefined
   const constantOf = (code: number, fee: number) => constantGas(code, BigInt(fee), evm.common)
@@ -61,7 +61,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
   })
   evm.events.on('step', (event: InterpreterStep) => {
     const { depth, stack, opcode, gasLeft } = event
-    // What the fork does not have takes nothing and needs nothing.
+    // An opcode that the fork does not have costs nothing and needs no stack.
     const isInvalid = opcode.name === 'INVALID'
     const fault = isInvalid ? undefined : stackFault(opcode.code, stack.length)
     const cost =
@@ -89,7 +89,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
     seen(runState) {
       frames[runState.env.depth] = runState
     },
-    /** The package ends the frame there; to go-ethereum every code ends in STOP. */
+    /** The package ends the frame at the end of the code, where go-ethereum runs a STOP. */
     ran(runState) {
       const { programCounter, code, stack, memory, memoryWordCount, gasRefund } = runState
       if (programCounter < code.length) return
@@ -108,7 +108,7 @@ function traceSteps(evm: MeteredEvm, trace: TraceSink): Steps {
         returnData: () => runState.returnBytes,
       })
     },
-    /** go-ethereum counts what the frame of a call gets as a part of its price. */
+    /** go-ethereum counts the gas for a call's frame as part of its price. */
     priced(runState, cost) {
       if (runState.opCode === REVERT) hideOperands(runState)
       price = CALLS.has(runState.opCode) ? cost + (runState.messageGasLimit ?? 0n) : cost
@@ -143,13 +143,13 @@ function traceFrames(
   trace: TraceSink,
 ): RunTrace['aroundCall'] {
   let entered = 0
-  /** Of the frame about to begin. */
+  /** Opcode of the next frame. */
   let kind = 'CALL'
   evm.events.on('beforeMessage', (message: Message) => {
     entered++
     const isTop = message.depth === 0
     if (isTop) kind = message.to === undefined ? 'CREATE' : 'CALL'
-    // A delegate call runs in the name of the contract that makes it.
+    // A delegate call is reported as made by the contract that makes it.
     const from = kind === 'DELEGATECALL' ? message.to!.bytes : message.caller.bytes
     const to = message.to === undefined ? createdBy(message, state) : message.codeAddress.bytes
     trace.enter?.(kind, from, to, message.value, message.gasLimit, message.data)
@@ -160,12 +160,12 @@ function traceFrames(
     trace.exit?.(errorOf(result, evm), execResult.executionGasUsed, output)
   })
   return async (runState, run) => {
-    if (runState.opCode === SELFDESTRUCT) tellDestruction(runState, trace)
+    if (runState.opCode === SELFDESTRUCT) traceDestruction(runState, trace)
     const before = entered
     kind = OPCODES[runState.opCode]!.name
     const attempt = attemptOf(runState)
     await run()
-    if (entered === before && attempt !== undefined) tellAttempt(attempt, trace)
+    if (entered === before && attempt !== undefined) traceAttempt(attempt, trace)
   }
 }
 
@@ -173,7 +173,7 @@ const STOP = 0x00
 const SELFDESTRUCT = 0xff
 const REVERT = 0xfd
 
-function tellDestruction({ stack, env }: RunState, trace: TraceSink): void {
+function traceDestruction({ stack, env }: RunState, trace: TraceSink): void {
   const beneficiary = lowAddress(stack.peek()[0]!)
   const { balance } = env.contract
   trace.enter?.('SELFDESTRUCT', env.address.bytes, beneficiary, balance, 0n, NO_BYTES)
@@ -187,11 +187,11 @@ type Attempt = {
   readonly value: bigint
   readonly gas: bigint
   readonly input: Bytes
-  /** Why no frame begins, if none does. */
+  /** Reason if no frame starts. */
   readonly refusal: string
 }
 
-/** Where the operands of a call lie: whether there is a value, and where memory begins. */
+/** Reads the operands of a call or creation before it runs. */
 function attemptOf(runState: RunState): Attempt | undefined {
   const { opCode, stack, memory, env, messageGasLimit = 0n } = runState
   const name = OPCODES[opCode]!.name
@@ -216,26 +216,26 @@ function attemptOf(runState: RunState): Attempt | undefined {
   }
 }
 
-/** Found in this order: depth, balance, and the nonce of a contract that creates. */
+/** The checks come in this order: depth, balance, nonce of a creating contract. */
 function refusalOf({ env }: RunState, value: bigint): string {
-  if (env.depth >= MOST_DEPTH) return 'max call depth exceeded'
+  if (env.depth >= MAX_DEPTH) return 'max call depth exceeded'
   return env.contract.balance < value ? 'insufficient balance for transfer' : NONCE_OVERFLOW
 }
 
-/** A call that its caller could not make: go-ethereum tells of it all the same. */
-function tellAttempt(attempt: Attempt, trace: TraceSink): void {
+/** Reports a call that its caller could not make, as go-ethereum does. */
+function traceAttempt(attempt: Attempt, trace: TraceSink): void {
   const { kind, from, to, value, gas, input, refusal } = attempt
   trace.enter?.(kind, from, to, value, gas, input)
   trace.exit?.(refusal, 0n, NO_BYTES)
 }
 
-const MOST_DEPTH = 1024
-/** What comes with a value. */
+const MAX_DEPTH = 1024
+/** Gas that comes with a value. */
 const STIPEND = 2_300n
 
 /**
- * For its event of a REVERT the package reads the data, however much that is and whether or not it is there and paid for: a gigabyte, or
- * an error of JavaScript. It gets nothing to read.
+ * Hides the operands of a REVERT from the package, which reads its data for the step event. The
+ * package reads it before the data is checked or paid for, up to a gigabyte or a JavaScript error.
  */
 function hideOperands({ stack }: RunState): void {
   Object.assign(stack, {
@@ -246,12 +246,12 @@ function hideOperands({ stack }: RunState): void {
   })
 }
 
-/** The package grows the store behind a memory only when something is written there. */
+/** The package expands a memory's buffer only at a write. */
 function grown(memory: Bytes, length: number): Bytes {
   if (memory.length === length) return memory
-  const whole = new Uint8Array(length)
-  whole.set(memory)
-  return whole
+  const full = new Uint8Array(length)
+  full.set(memory)
+  return full
 }
 
 function createdBy(message: Message, state: JournaledState): Bytes {

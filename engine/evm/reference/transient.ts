@@ -1,25 +1,32 @@
 /**
- * Transient storage (EIP-1153) of the reference engine, in a third of the memory: the package keeps an array of bytes and a hex text for
- * each slot and each change, 430 bytes at 100 gas, so that a call within its gas held 290 MB (2026-11).
+ * Transient storage (EIP-1153) of the reference engine, in a third of the package's memory. The
+ * package stores a byte array and a hex text for each slot and each change. That is 430 bytes for
+ * 100 gas, so that a call within its gas used 290 MB (2026-11).
  */
 import type { Address } from '@ethereumjs/util'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { fromLatin1, latin1 } from '../../state/words.ts'
 
-/** Keys of 32 and values of up to 32 bytes as Latin-1 texts; a slot that is zero may be there, as ''. */
+/**
+ * Keys of 32 bytes and values of up to 32 bytes, as Latin-1 texts. A zero slot can be present as
+ * ''.
+ */
 type Slots = Map<string, string>
 
-/** Has the methods of the package's class that its interpreter calls. */
+/** Implements the methods of the package's class that its interpreter calls. */
 export class Transient {
   readonly #contracts = new Map<string, Slots>()
-  /** Of each change: where, which slot, and what was there. Three lists, because an object for each takes as much again. */
+  /**
+   * Contract, slot and previous value of each change. Three lists, because an object for each
+   * change doubles the memory.
+   */
   readonly #changed: Slots[] = []
   readonly #keys: string[] = []
   readonly #before: string[] = []
-  /** Changes at the begin of each open frame. */
+  /** Number of changes at the start of each open frame. */
   readonly #frames: number[] = []
 
-  /** Without the zeros that it begins with. */
+  /** The value without leading zeros. */
   get(address: Address, key: Bytes): Bytes {
     return fromLatin1(this.#contracts.get(latin1(address.bytes))?.get(latin1(key)) ?? '')
   }
@@ -51,7 +58,7 @@ export class Transient {
     this.#forget(from)
   }
 
-  /** For the next transaction. */
+  /** Resets everything for the next transaction. */
   clear(): void {
     this.#contracts.clear()
     this.#frames.length = 0

@@ -1,4 +1,4 @@
-/** A block being executed, and the header it gets. */
+/** Executes a block and builds its header. */
 
 import { forkOfDeposit } from '../../chainspec/forks.ts'
 import { EMPTY_REQUESTS } from '../../chainspec/genesis.ts'
@@ -6,12 +6,12 @@ import { decodeL1Attributes } from '../../chainspec/l1-attributes.ts'
 import { type L1FeeParameters, rollupData } from '../../chainspec/l1-fee.ts'
 import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Limits, Session } from '../../evm/engine.ts'
-import { recoverAuthority } from '../../primitives/authorization.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT } from '../../primitives/keccak.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
+import { recoverAuthority } from '../../primitives/signature.ts'
 import {
   isSigned,
   type PostExecTransaction,
@@ -20,8 +20,7 @@ import {
 import { ZERO_32 } from '../../primitives/words.ts'
 import { MissingError } from '../../state/reader.ts'
 import type { Observer, TraceScene } from '../../tracers/types.ts'
-import { blobBaseFee } from '../transaction/blob-fee.ts'
-import { type RollupFees, readL1Parameters } from '../transaction/fees.ts'
+import { blobBaseFee, type RollupFees, readL1Parameters } from '../transaction/fees.ts'
 import { isGasless } from '../transaction/gasless.ts'
 import { invalid } from '../transaction/invalid.ts'
 import {
@@ -45,7 +44,7 @@ import type {
   InvalidTransaction,
   OpenBlock,
 } from '../transaction/types.ts'
-import { GAS_PER_BLOB, type Room } from '../transaction/validation.ts'
+import { GAS_PER_BLOB, type GasPool } from '../transaction/validation.ts'
 import { withFallback } from './fallback.ts'
 import { finishBlock } from './finish.ts'
 import { dataGasOf, makeReceipt, withReceipt } from './receipts.ts'
@@ -61,7 +60,7 @@ export const openBlock: OpenBlock = ({ engine, chain, reader, attributes, rootAf
   )
 }
 
-/** What contracts read of a block. */
+/** The block fields that contracts can read. */
 export function blockEnv(attributes: BlockAttributes, rules: Rules): BlockEnv {
   const { number, timestamp, gasLimit, baseFee, coinbase, prevRandao } = attributes
   return {
@@ -109,7 +108,7 @@ export const buildHeader: BuildHeader = (options) => {
 }
 
 /**
- * The inverse of buildHeader, for what execution reads.
+ * The inverse of buildHeader, for the fields that execution reads.
  * @param last envelope of the block's last transaction
  */
 export const attributesOfHeader = (header: Header, last: Bytes | undefined): BlockAttributes => ({
@@ -141,9 +140,9 @@ class Block implements BlockExecution {
   readonly #sums: Sums
   #refunds: Refunds
   #blobGasUsed = 0n
-  /** As L1Block's storage says, from the first transaction that pays. */
+  /** Fee parameters from L1Block's storage, read at the first transaction that pays. */
   #l1: L1FeeParameters | undefined
-  /** As the calldata of the block's first transaction says. */
+  /** Fee parameters from the calldata of the block's first transaction. */
   #attributes: { readonly of: Transaction; readonly l1: L1FeeParameters | undefined } | undefined
 
   constructor(
@@ -165,7 +164,7 @@ class Block implements BlockExecution {
     this.#session = session
   }
 
-  async begin(): Promise<void> {
+  async start(): Promise<void> {
     await beforeTransactions(this.#session, this.attributes, this.rules)
   }
 
@@ -183,7 +182,7 @@ class Block implements BlockExecution {
       session: this.#session,
       env: this.env,
       rules: this.rules,
-      room: this.#room(),
+      gasPool: this.#gasPool(),
       limits,
       rollup,
       gasRefund: this.#refunds.get(this.executed.length) ?? 0n,
@@ -231,7 +230,7 @@ class Block implements BlockExecution {
     this.logCount = to.logCount
     this.#blobGasUsed = to.blobGasUsed
     this.#l1 = undefined
-    // What it throws leaves the transactions that count: they can be executed again.
+    // The counts are reverted first, so that the transactions can be executed again if this throws.
     this.#session.revert(to.journal)
   }
 
@@ -249,7 +248,7 @@ class Block implements BlockExecution {
     return { ...scene, state: this.#session, rules: this.rules, coinbase: this.env.coinbase }
   }
 
-  #room(): Room {
+  #gasPool(): GasPool {
     const limit = this.attributes.gasLimit
     const left = limit - this.#blobGasUsed
     return {
@@ -278,7 +277,7 @@ class Block implements BlockExecution {
     return executed
   }
 
-  /** Takes from the block what will be different later. */
+  /** Captures values that later transactions change, because the receipt is made on demand. */
   #receiptOf(
     transaction: Transaction,
     applied: Applied,
@@ -293,7 +292,10 @@ class Block implements BlockExecution {
     return () => makeReceipt(transaction, applied, about)
   }
 
-  /** Receipts take them from the calldata of the block's first transaction; what was charged came from storage. */
+  /**
+   * Receipts take fee parameters from the calldata of the block's first transaction. Charges take
+   * them from storage.
+   */
   #receiptParameters(transaction: Transaction): L1FeeParameters {
     const first = this.executed[0]?.transaction ?? transaction
     if (this.#attributes?.of !== first)
@@ -315,7 +317,7 @@ function forkFault(
   return invalid.unscheduledFork(started, timestamp)
 }
 
-/** A call of nobody, so that every tracer has something to show. */
+/** Emits an empty call frame, so that every tracer has a result. */
 function traceNothing(
   { from, to, value, gasLimit, input }: PostExecTransaction,
   tracer: Observer | undefined,

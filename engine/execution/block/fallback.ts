@@ -1,6 +1,7 @@
 /**
- * A block whose engine may fail: what was executed is executed again from the block's base on the engine behind it, and the block goes on
- * there. Nothing that lies in this process, a trap or a memory that cannot grow, makes a block unexecutable.
+ * A block that survives a failing engine. Its transactions are executed again from the block's base
+ * on the fallback engine, where the block continues. So a block remains executable after a trap or
+ * a failed memory allocation in this process.
  */
 import {
   type Engine,
@@ -14,7 +15,7 @@ import type { Transaction } from '../../primitives/transaction.ts'
 import type { Observer } from '../../tracers/types.ts'
 import type { BlockAttributes, BlockCheckpoint, BlockExecution } from '../transaction/types.ts'
 
-/** @param open begins the same block each time */
+/** @param open opens the same block at each call */
 export function withFallback(
   engine: Engine,
   open: (engine: Engine) => BlockExecution,
@@ -23,21 +24,24 @@ export function withFallback(
   const block = open(engine)
   return fallback === undefined
     ? block
-    : new SureBlock(block, fallback, () => open(fallback.engine))
+    : new FallbackBlock(block, fallback, () => open(fallback.engine))
 }
 
-class SureBlock implements BlockExecution {
+class FallbackBlock implements BlockExecution {
   #block: BlockExecution
-  readonly #tell: Fallback['tell']
-  readonly #openAgain: () => BlockExecution
-  #isBegun = false
-  /** On the second engine: its place after `begin`, and after each transaction. A checkpoint of the first one's names no place there. */
-  #places: BlockCheckpoint[] | undefined
+  readonly #report: Fallback['report']
+  readonly #reopen: () => BlockExecution
+  #isStarted = false
+  /**
+   * Checkpoints on the fallback engine, after `start` and after each transaction. They replace the
+   * first engine's checkpoints, which are not valid there.
+   */
+  #checkpoints: BlockCheckpoint[] | undefined
 
-  constructor(block: BlockExecution, { tell }: Fallback, openAgain: () => BlockExecution) {
+  constructor(block: BlockExecution, { report }: Fallback, reopen: () => BlockExecution) {
     this.#block = block
-    this.#tell = tell
-    this.#openAgain = openAgain
+    this.#report = report
+    this.#reopen = reopen
   }
 
   get attributes() {
@@ -59,115 +63,132 @@ class SureBlock implements BlockExecution {
     return this.#block.logCount
   }
 
-  async begin() {
-    await this.#sure(() => this.#block.begin())
-    this.#isBegun = true
+  async start() {
+    await this.#withFallback(() => this.#block.start())
+    this.#isStarted = true
     const { executed } = this.#block
-    if (this.#places !== undefined)
-      this.#places = Array<BlockCheckpoint>(executed.length + 1).fill(this.#block.checkpoint())
+    if (this.#checkpoints !== undefined)
+      this.#checkpoints = Array<BlockCheckpoint>(executed.length + 1).fill(this.#block.checkpoint())
   }
   async execute(transaction: Transaction, limits?: Limits, tracer?: Observer) {
     const work = () => this.#block.execute(transaction, limits, tracer)
     const isFailed = (done: Awaited<ReturnType<typeof work>>) =>
       isOutOfMemory(done) && limits?.memoryBytes === undefined
-    // A tracer has been told half of it: whoever has it begins anew.
-    const done = tracer === undefined ? await this.#sure(work, isFailed) : await work()
-    if (done.status === 'executed') this.#places?.push(this.#block.checkpoint())
+    // With a tracer the caller restarts, because the tracer has already received some events.
+    const done = tracer === undefined ? await this.#withFallback(work, isFailed) : await work()
+    if (done.status === 'executed') this.#checkpoints?.push(this.#block.checkpoint())
     return done
   }
   refund(postExec: BlockAttributes['postExec']) {
     return this.#block.refund(postExec)
   }
   finish(tail: BlockTail) {
-    return this.#sure(() => this.#block.finish(tail))
+    return this.#withFallback(() => this.#block.finish(tail))
   }
   sums() {
     return this.#block.sums()
   }
   checkpoint() {
-    return this.#orLost(() => this.#block.checkpoint()) ?? unplaced(this.#block)
+    return this.#orLost(() => this.#block.checkpoint()) ?? withoutJournal(this.#block)
   }
   revert(to: BlockCheckpoint): void {
-    // Where it fails the transactions are undone all the same; whatever needs the state next finds it lost, and begins again.
-    this.#orLost(() => this.#block.revert(this.#placeOf(to)))
-    if (this.#places !== undefined) this.#places.length = to.transactions + 1
+    // The counts are reverted even if the engine fails. The next use of the state finds the session
+    // lost and restarts the block.
+    this.#orLost(() => this.#block.revert(this.#checkpointOf(to)))
+    if (this.#checkpoints !== undefined) this.#checkpoints.length = to.transactions + 1
   }
   diff(since?: BlockCheckpoint) {
-    return this.#sure(() => this.#block.diff(since && this.#placeOf(since)))
+    return this.#withFallback(() => this.#block.diff(since && this.#checkpointOf(since)))
   }
   close(): void {
     this.#block.close()
   }
 
-  #placeOf(at: BlockCheckpoint): BlockCheckpoint {
-    return this.#places?.[at.transactions] ?? at
+  #checkpointOf(at: BlockCheckpoint): BlockCheckpoint {
+    return this.#checkpoints?.[at.transactions] ?? at
   }
 
-  /** undefined: the engine has failed, and the block begins again when something can wait for it. */
+  /**
+   * Returns undefined if the engine fails; the block then restarts at the next asynchronous call.
+   */
   #orLost<T>(work: () => T): T | undefined {
     try {
       return work()
     } catch (error) {
-      if (this.#places !== undefined || !(error instanceof TrapError)) throw error
+      if (this.#checkpoints !== undefined || !(error instanceof TrapError)) throw error
       return undefined
     }
   }
 
-  /** Once more where the engine fails: `work` leaves nothing behind but in the block. */
-  async #sure<T>(work: () => Promise<T>, isFailed: (done: T) => boolean = () => false): Promise<T> {
+  /**
+   * Repeats `work` on the fallback engine if the first engine fails. `work` must change only the
+   * block.
+   */
+  async #withFallback<T>(
+    work: () => Promise<T>,
+    isFailed: (done: T) => boolean = () => false,
+  ): Promise<T> {
     let why = 'no memory'
     try {
       const done = await work()
-      if (this.#places !== undefined || !isFailed(done)) return done
+      if (this.#checkpoints !== undefined || !isFailed(done)) return done
     } catch (error) {
-      if (this.#places !== undefined || !(error instanceof TrapError)) throw error
+      if (this.#checkpoints !== undefined || !(error instanceof TrapError)) throw error
       why = error.message
     }
-    await this.#startAgain(why)
+    await this.#restartOnFallback(why)
     return work()
   }
 
-  /** @throws as execution does, with everything as before */
-  async #startAgain(why: string): Promise<void> {
+  /** @throws errors of execution, with everything as before */
+  async #restartOnFallback(why: string): Promise<void> {
     const { attributes, executed } = this.#block
-    this.#tell(`block ${attributes.number}, after ${executed.length} transactions: ${why}`)
-    const again = this.#openAgain()
-    again.refund(attributes.postExec)
-    const places = await repeat(this.#block, again, this.#isBegun).catch((error: unknown) => {
-      again.close()
-      throw error
-    })
-    if (again.gasUsed !== this.#block.gasUsed)
-      this.#tell(`block ${attributes.number}: the engines differ in gas, the second one's counts`)
+    this.#report(`block ${attributes.number}, after ${executed.length} transactions: ${why}`)
+    const redone = this.#reopen()
+    redone.refund(attributes.postExec)
+    const checkpoints = await repeat(this.#block, redone, this.#isStarted).catch(
+      (error: unknown) => {
+        redone.close()
+        throw error
+      },
+    )
+    if (redone.gasUsed !== this.#block.gasUsed)
+      this.#report(`block ${attributes.number}: the engines differ in gas, the second one's counts`)
     this.#block.close()
-    this.#block = again
-    this.#places = places
+    this.#block = redone
+    this.#checkpoints = checkpoints
   }
 }
 
-/** Gives the places of `again`. What limits a transaction had is no matter: it was executed. */
+/**
+ * Executes the block's transactions on `redone` and returns its checkpoints. Limits are
+ * unnecessary, because every transaction was executed before.
+ */
 async function repeat(
   { attributes, executed }: BlockExecution,
-  again: BlockExecution,
-  isBegun: boolean,
+  redone: BlockExecution,
+  isStarted: boolean,
 ): Promise<BlockCheckpoint[]> {
-  if (isBegun) await again.begin()
-  // Those that it begins with cannot be undone here.
-  const first = again.executed.length
-  const places = Array<BlockCheckpoint>(first + 1).fill(again.checkpoint())
+  if (isStarted) await redone.start()
+  // Transactions that the block starts with cannot be reverted here.
+  const first = redone.executed.length
+  const checkpoints = Array<BlockCheckpoint>(first + 1).fill(redone.checkpoint())
   for (const { transaction } of executed.slice(first)) {
-    const { status } = await again.execute(transaction)
+    const { status } = await redone.execute(transaction)
     if (status !== 'executed')
       throw new Error(
         `the engines differ on block ${attributes.number}: a transaction is ${status}`,
       )
-    places.push(again.checkpoint())
+    checkpoints.push(redone.checkpoint())
   }
-  return places
+  return checkpoints
 }
 
-/** Its counts: the journal is lost, and a checkpoint's transactions say its place on the second engine. */
-const unplaced = (block: BlockExecution): BlockCheckpoint => ({
+/**
+ * A checkpoint without a journal position. The number of transactions identifies its position on
+ * the fallback engine.
+ */
+const withoutJournal = (block: BlockExecution): BlockCheckpoint => ({
   journal: 0,
   transactions: block.executed.length,
   gasUsed: block.gasUsed,

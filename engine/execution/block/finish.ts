@@ -1,4 +1,7 @@
-/** What an Ethereum block does after its last transaction: withdrawals, requests, and rewards before the merge. */
+/**
+ * Ends an Ethereum block after its last transaction: withdrawals, requests, and rewards before the
+ * merge.
+ */
 import type { Rules } from '../../chainspec/types.ts'
 import type { Session } from '../../evm/engine.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
@@ -9,7 +12,11 @@ import { makeRequests } from './requests.ts'
 
 const GWEI = 1_000_000_000n
 
-/** @returns the header's requestsHash, where it has one @throws {RequestsError} {MissingError} {ViewError} */
+/**
+ * Applies the end of a block.
+ * @returns the header's requestsHash, if the header has one
+ * @throws {RequestsError} {MissingError} {ViewError}
+ */
 export async function finishBlock(
   session: Session,
   tail: BlockTail,
@@ -24,7 +31,7 @@ export async function finishBlock(
     rules.depositContract === undefined
       ? undefined
       : await makeRequests(session, logs, rules.depositContract)
-  session.beginTransaction()
+  session.startTransaction()
   for (const { address, amount } of tail.withdrawals ?? [])
     session.addBalance(address, amount * GWEI)
   if (rules.blockReward > 0n) payRewards(session, tail.ommers, { attributes, rules })
@@ -32,7 +39,10 @@ export async function finishBlock(
   return requestsHash
 }
 
-/** The miner, 1/32 more for each ommer; each ommer's miner, 1/8 less for each block it is late. */
+/**
+ * Pays the miner 1/32 more for each ommer. Each ommer's miner gets 1/8 less for each block that the
+ * ommer is late.
+ */
 function payRewards(
   session: Session,
   ommers: BlockTail['ommers'],

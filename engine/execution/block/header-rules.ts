@@ -1,13 +1,16 @@
-/** What a header may say on its parent, before anything of its block is executed (Ethereum: yellow paper 4.4, EIP-1559, 3675, 4844, 7918). */
+/**
+ * Checks a header against its parent before the block is executed (Ethereum: yellow paper 4.4,
+ * EIP-1559, 3675, 4844, 7918).
+ */
 import { decodeExtraData, ExtraDataError, nextBaseFee } from '../../chainspec/base-fee.ts'
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
 import type { Header } from '../../primitives/header.ts'
 import { EMPTY_OMMERS } from '../../primitives/keccak.ts'
 import { bytesToBigint, equalBytes } from '../../primitives/words.ts'
-import { blobBaseFee } from '../transaction/blob-fee.ts'
+import { blobBaseFee } from '../transaction/fees.ts'
 import { GAS_PER_BLOB } from '../transaction/validation.ts'
 
-/** Undefined: nothing is wrong with it. */
+/** @returns the reason why the header is invalid; undefined for a valid header */
 export function headerFault(
   chain: Pick<ChainSpec, 'rulesAt'>,
   parent: Header,
@@ -35,7 +38,7 @@ export function headerFault(
   )
 }
 
-/** What only mined blocks have. */
+/** Checks fields that only mined blocks use. */
 function unminedFault(header: Header): string | undefined {
   if (!equalBytes(header.ommersHash, EMPTY_OMMERS)) return 'ommersHash is not that of no ommers'
   return (
@@ -44,7 +47,10 @@ function unminedFault(header: Header): string | undefined {
   )
 }
 
-/** An OP chain has no blobs; the parameters of the next base fee must be readable (Holocene, Jovian). */
+/**
+ * Checks that an OP chain's header has no blobs and readable parameters of the next base fee
+ * (Holocene, Jovian).
+ */
 function optimismFault(header: Header, rules: Rules): string | undefined {
   if (rules.extraDataVersion !== undefined)
     try {
@@ -59,7 +65,10 @@ function optimismFault(header: Header, rules: Rules): string | undefined {
 const differs = (name: string, theirs: bigint | undefined, ours: bigint | undefined) =>
   theirs === ours ? undefined : `${name} is ${theirs ?? 'absent'}, expected ${ours ?? 'none'}`
 
-/** On Ethereum a block may move the limit by less than 1/1024; at London it doubles with the target's elasticity. */
+/**
+ * On Ethereum a block may change the limit by less than 1/1024. At London the limit is multiplied
+ * by the elasticity.
+ */
 function gasLimitFault(
   parent: Header,
   header: Header,
@@ -70,13 +79,13 @@ function gasLimitFault(
   const before = chain.rulesAt(parent.number, parent.timestamp)
   const isFirstWithBaseFee = rules.header.baseFee && !before.header.baseFee
   const from = parent.gasLimit * (isFirstWithBaseFee ? rules.eip1559.elasticity : 1n)
-  const most = from / 1024n - 1n
+  const maxChange = from / 1024n - 1n
   const change = header.gasLimit > from ? header.gasLimit - from : from - header.gasLimit
-  if (change <= most && header.gasLimit >= 5_000n) return undefined
-  return `gasLimit is ${header.gasLimit}, expected ${from} ± ${most}, at least 5000`
+  if (change <= maxChange && header.gasLimit >= 5_000n) return undefined
+  return `gasLimit is ${header.gasLimit}, expected ${from} ± ${maxChange}, at least 5000`
 }
 
-/** Gas of blobs above the target, carried on. */
+/** Blob gas above the target, accumulated over blocks. */
 export function nextExcessBlobGas(rules: Rules, parent: Header): bigint {
   const { target, max } = rules.blobs!
   const excess = parent.excessBlobGas ?? 0n
@@ -89,5 +98,5 @@ export function nextExcessBlobGas(rules: Rules, parent: Header): bigint {
   return isReserved ? excess + (used * (max - target)) / max : excess + used - targetGas
 }
 
-/** Execution gas that a blob is worth at least (EIP-7918). */
+/** Minimum execution gas of a blob (EIP-7918). */
 const BLOB_BASE_COST = 8_192n

@@ -1,4 +1,4 @@
-/** Receipts, from what a run gave and from what the block knows by itself. */
+/** Makes receipts from a run's outcome and the block's own values. */
 import {
   daFootprint,
   type L1FeeParameters,
@@ -18,7 +18,7 @@ import type { Applied } from '../transaction/settle.ts'
 import type { ExecutedTransaction } from '../transaction/types.ts'
 import { blobGasOf } from '../transaction/validation.ts'
 
-/** What of a receipt only a run can tell. */
+/** The fields of a receipt that only a run can provide. */
 export type RunOutcome = Pick<
   Applied,
   'isSuccess' | 'gasUsed' | 'logs' | 'effectiveGasPrice' | 'depositNonce'
@@ -33,9 +33,9 @@ export function makeReceipt(
     readonly cumulativeGasUsed: bigint
     readonly gasRefund: bigint | undefined
     readonly root: Bytes | undefined
-    /** undefined: an L1 chain. */
+    /** undefined on an L1 chain. */
     readonly parameters: L1FeeParameters | undefined
-    /** Where it is known already. */
+    /** Set if it is already computed. */
     readonly data: RollupData | undefined
   },
 ): Receipt {
@@ -69,7 +69,10 @@ export function makeReceipt(
   }
 }
 
-/** The receipt, and its bytes, are made when somebody reads them: a replay, and what is executed ahead in vain, have none. */
+/**
+ * Makes the receipt and its bytes at their first read. Replays and discarded speculative executions
+ * never need them.
+ */
 export function withReceipt(transaction: Transaction, make: () => Receipt): ExecutedTransaction {
   let made: Receipt | undefined
   let stored: Bytes | undefined
@@ -87,8 +90,9 @@ export function withReceipt(transaction: Transaction, make: () => Receipt): Exec
 }
 
 /**
- * The part of the block's blobGasUsed that a transaction adds: its DA footprint, on an L1 chain the
- * gas of its blobs. @param rollup undefined for an unsigned transaction too
+ * Computes a transaction's part of the block's blobGasUsed: its DA footprint, or on an L1 chain the
+ * gas of its blobs.
+ * @param rollup undefined for an unsigned transaction too
  */
 export function dataGasOf(
   transaction: Transaction,

@@ -1,4 +1,7 @@
-/** Requests that an Ethereum block makes to its consensus layer (EIP-7685): deposits, withdrawals, consolidations. */
+/**
+ * Requests of an Ethereum block to its consensus layer (EIP-7685): deposits, withdrawals,
+ * consolidations.
+ */
 import { createHash } from 'node:crypto'
 import type { Session } from '../../evm/engine.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
@@ -7,12 +10,12 @@ import type { Log } from '../../primitives/receipt.ts'
 import { bytesToBigint, concatBytes, equalBytes } from '../../primitives/words.ts'
 import { endedOf, systemMessage } from '../transaction/system-call.ts'
 
-/** The block cannot be: a contract that must answer did not. */
+/** The block is invalid: a system contract is missing or failed, or a deposit log is malformed. */
 export class RequestsError extends Error {
   override name = 'RequestsError'
 }
 
-/** EIP-7002 and EIP-7251, in the order of their request types. */
+/** System contracts of EIP-7002 and EIP-7251, in the order of their request types. */
 export const REQUEST_QUEUES = [
   {
     type: 1,
@@ -27,7 +30,8 @@ export const REQUEST_QUEUES = [
 ] as const
 
 /**
- * Runs the system contracts after the last transaction and gives the header's requestsHash.
+ * Runs the system contracts after the last transaction.
+ * @returns the header's requestsHash
  * @throws {RequestsError} {MissingError} {ViewError}
  */
 export async function makeRequests(
@@ -56,7 +60,7 @@ async function dequeue(session: Session, contract: Bytes): Promise<Bytes> {
   const name = `0x${Buffer.from(contract).toString('hex')}`
   if (session.code(contract).length === 0)
     throw new RequestsError(`no code at the system contract ${name}`)
-  session.beginTransaction()
+  session.startTransaction()
   const outcome = endedOf(await session.run(systemMessage(contract, NO_BYTES)))
   if (outcome.status !== 'success') throw new RequestsError(`the system contract ${name} failed`)
   session.endTransaction()
@@ -67,7 +71,10 @@ async function dequeue(session: Session, contract: Bytes): Promise<Bytes> {
 const DEPOSIT_EVENT = hexToBytes(
   '0x649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5',
 )
-/** Public key, withdrawal credentials, amount, signature, index: lengths, and where the ABI has them (EIP-6110). */
+/**
+ * ABI offset and length of public key, withdrawal credentials, amount, signature and index
+ * (EIP-6110).
+ */
 const DEPOSIT_FIELDS = [
   [160, 48],
   [256, 32],
@@ -76,7 +83,10 @@ const DEPOSIT_FIELDS = [
   [512, 8],
 ] as const
 
-/** 192 bytes. @throws {RequestsError} when the log is not laid out as the deposit contract does */
+/**
+ * Decodes a deposit to its 192 bytes.
+ * @throws {RequestsError} if the log has another layout than the deposit contract's
+ */
 function depositOf(data: Bytes): Bytes {
   if (data.length !== 576) throw new RequestsError(`a deposit log of ${data.length} bytes`)
   const word = (at: number) => bytesToBigint(data.subarray(at, at + 32))

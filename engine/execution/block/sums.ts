@@ -1,23 +1,30 @@
-/** What a header says of a block's transactions and receipts, as the block grows. */
+/** Sums of a header over a growing block's transactions and receipts. */
 import { orderedTrie } from '../../primitives/ordered-root.ts'
 import { addBloom, encodeReceipt } from '../../primitives/receipt-codec.ts'
 import type { BlockSums, ExecutedTransaction } from '../transaction/types.ts'
 
 export interface Sums {
-  /** `executed`: the block's from its first on; those that were summed before have not changed. */
+  /**
+   * @param executed the block's transactions from the first; those summed before must be unchanged
+   */
   of(
     executed: readonly ExecutedTransaction[],
     gas: Pick<BlockSums, 'gasUsed' | 'blobGasUsed'>,
   ): BlockSums
-  /** Forgets what comes after so many transactions. */
+  /** Drops all transactions after the given number. */
   truncate(transactions: number): void
 }
 
-/** Tries grow when sums are asked for: a flashblock's hash only what came with it, what is undone before is never hashed. */
+/**
+ * Tries grow only when sums are requested. A flashblock hashes only its own transactions, and
+ * reverted ones are never hashed.
+ */
 export function createSums(): Sums {
   const [transactions, receipts] = [orderedTrie(), orderedTrie()]
   let hashed = 0
-  /** Of the first so many: what is in it does not come out again. */
+  /**
+   * Bloom of the first `of` receipts. Bits cannot be removed, so a truncation restarts the bloom.
+   */
   let bloom = { of: 0, bits: new Uint8Array(256) }
   let made: (BlockSums & { readonly count: number }) | undefined
   return {
@@ -31,7 +38,9 @@ export function createSums(): Sums {
       hashed = executed.length
       if (made?.count !== hashed)
         made = {
-          ...{ count: hashed, gasUsed, blobGasUsed },
+          count: hashed,
+          gasUsed,
+          blobGasUsed,
           logsBloom: bloom.bits.slice(),
           receiptsRoot: receipts.root(),
           transactionsRoot: transactions.root(),

@@ -1,4 +1,7 @@
-/** eth_createAccessList: what a message touches, as the access list it could have declared (EIP-2930; go-ethereum: ethapi.AccessList). */
+/**
+ * eth_createAccessList: the access list of all that a message touches (EIP-2930; go-ethereum:
+ * ethapi.AccessList).
+ */
 import type { Touch } from '../../evm/engine.ts'
 import { OPCODES } from '../../evm/opcodes.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -8,7 +11,7 @@ import { createAddress } from '../../primitives/transaction-codec.ts'
 import { ZERO_20 } from '../../primitives/words.ts'
 import type { Observer } from '../../tracers/types.ts'
 import { warmedAuthority } from '../transaction/authorizations.ts'
-import { andThen, type Maybe } from '../transaction/maybe.ts'
+import { andThen, type MaybePromise } from '../transaction/maybe-promise.ts'
 import {
   type CallFailure,
   type CallOptions,
@@ -22,23 +25,29 @@ export type AccessListResult =
   | {
       readonly status: 'success'
       readonly accessList: AccessList
-      /** Of the message with this list. */
+      /** Gas of the message with this list. */
       readonly gasUsed: bigint
-      /** Why the message failed: the list says what it touched until then. */
+      /** Reason why the message failed; the list has the touches before the failure. */
       readonly error: string | undefined
     }
   | Exclude<CallFailure, { status: 'revert' }>
 
-/** Address → slots, in hex. */
+/** Maps addresses to slots, in hex. */
 type Touched = Map<string, Set<string>>
 
-/** A contract may answer each list with another one; then the last list is taken. */
+/**
+ * Maximum runs, because a contract can touch other slots with each list; the last list is the
+ * result.
+ */
 const MAX_RUNS = 32
 
-/** Runs the message with the list of the run before until it touches the same again. @throws {ViewError} {MissingError} */
+/**
+ * Runs the message with the previous run's list until it touches the same accounts and slots.
+ * @throws {ViewError} {MissingError}
+ */
 export function createAccessList(
   options: CallOptions & { readonly nonce: bigint },
-): Maybe<AccessListResult> {
+): MaybePromise<AccessListResult> {
   const { request, nonce, engine, chain, env } = options
   const from = request.from ?? ZERO_20
   const rules = chain.rulesAt(env.number, env.timestamp)
@@ -48,7 +57,7 @@ export function createAccessList(
   const authorities = payableAuthorizations(authorizationList, gasOf(options)).map((one) =>
     warmedAuthority(one, chain.chainId),
   )
-  // Warm in any case: they stand in the list only for the slots that are read of them.
+  // These addresses are always warm. The list names them only for their slots.
   const excluded = new Set<string>(
     [
       from,
@@ -57,12 +66,12 @@ export function createAccessList(
       ...authorities.filter((found) => found !== undefined),
     ].map(bytesToHex),
   )
-  function run(list: Touched, runs: number): Maybe<AccessListResult> {
+  function run(list: Touched, runs: number): MaybePromise<AccessListResult> {
     const accessList = listOf(list)
     const next = touchedOf(accessList, excluded)
     let gasUsed: bigint | undefined
     const tracer: Observer = {
-      sink: { touch: (touch) => note(next, touch, excluded) },
+      sink: { touch: (touch) => addTouch(next, touch, excluded) },
       end(gas) {
         gasUsed = gas
       },
@@ -81,8 +90,8 @@ function errorOf(result: Awaited<ReturnType<typeof call>>): string | undefined {
   return result.status === 'refused' ? result.message : undefined
 }
 
-/** Opcodes that fail count too, as in go-ethereum; an address that is created does not. */
-function note(
+/** Failing opcodes count too, as in go-ethereum; a created address does not. */
+function addTouch(
   touched: Touched,
   { op, address, target, key }: Touch,
   excluded: ReadonlySet<string>,
@@ -119,7 +128,7 @@ function touchedOf(list: AccessList, excluded: ReadonlySet<string>): Touched {
   return touched
 }
 
-/** Sorted: what was met first depends on the list of the run before. */
+/** The list is sorted, because the order of touches depends on the previous run's list. */
 const listOf = (touched: Touched): AccessList =>
   inOrder(touched.keys()).map((address) => ({
     address: hexToBytes(address) satisfies Bytes,

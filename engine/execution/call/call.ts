@@ -1,18 +1,21 @@
-/** eth_call: a message on a block's state, of which nothing stays (go-ethereum: internal/ethapi, DoCall). */
+/**
+ * eth_call: runs a message on a block's state and discards its changes (go-ethereum:
+ * internal/ethapi, DoCall).
+ */
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
 import { BLOCK_FIELDS } from '../../evm/block-fields.ts'
 import type { BlockEnv, Engine, Limits, Missing, Session, SessionRules } from '../../evm/engine.ts'
 import { revertReason } from '../../evm/revert-reason.ts'
-import { recoverAuthority } from '../../primitives/authorization.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
+import { recoverAuthority } from '../../primitives/signature.ts'
 import type { AccessList, Authorization } from '../../primitives/transaction.ts'
 import { ZERO_20 } from '../../primitives/words.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 import { AUTHORIZATION_GAS } from '../transaction/intrinsic-gas.ts'
-import { andFinally, andThen, type Maybe } from '../transaction/maybe.ts'
-import type { KeptSession } from './kept-session.ts'
+import { andFinally, andThen, type MaybePromise } from '../transaction/maybe-promise.ts'
+import type { CachedSession } from './cached-session.ts'
 import type { SimulatedMessage } from './message.ts'
 import {
   type AccountOverride,
@@ -24,7 +27,7 @@ import {
 } from './overrides.ts'
 import { type Simulated, type SimulationContext, simulate } from './simulated-message.ts'
 
-/** As on the wire, decoded; a nonce is not looked at. */
+/** The decoded request; a nonce is ignored. */
 export type CallRequest = {
   readonly from?: Bytes
   readonly to?: Bytes
@@ -43,20 +46,26 @@ export type CallRequest = {
 export type CallOptions = {
   readonly engine: Engine
   readonly chain: ChainSpec
-  /** The block called on. */
+  /** The block of the call. */
   readonly env: BlockEnv
   readonly reader: StateReader
   readonly request: CallRequest
-  /** More is clamped to it; what is taken when none is asked for. */
+  /** Maximum gas, and the default if the request names none. */
   readonly gasCap: bigint
-  /** One deadline for all runs of an estimate. */
+  /** The deadline covers all runs of an estimate. */
   readonly limits: Limits
   readonly stateOverrides?: readonly AccountOverride[]
   readonly blockOverrides?: BlockOverrides
   readonly tracer?: Observer
-  /** Of `reader` in `env` under the chain's rules: what a call that overrides and traces nothing runs in, so that others profit. */
-  readonly kept?: KeptSession
-  /** Hears what the call has read of the block, or may have, as bits (evm/block-fields.ts): where it has a session of its own. */
+  /**
+   * Shared session of `reader` in `env` under the chain's rules, for calls without overrides and
+   * tracer.
+   */
+  readonly cached?: CachedSession
+  /**
+   * Receives the block fields that the call has or may have read, as bits (evm/block-fields.ts).
+   * Called only if the call has its own session.
+   */
   readonly onFields?: ((fields: number) => void) | undefined
 }
 
@@ -74,9 +83,12 @@ export type CallResult =
     }
   | CallFailure
 
-/** At once with an engine that answers at once. @throws {ViewError} {MissingError} */
-export function call(options: CallOptions): Maybe<CallResult> {
-  return onCallSession(options, (opened): Maybe<CallResult> => {
+/**
+ * Runs a call; synchronous if the engine is.
+ * @throws {ViewError} {MissingError}
+ */
+export function call(options: CallOptions): MaybePromise<CallResult> {
+  return onCallSession(options, (opened): MaybePromise<CallResult> => {
     const gas = gasOf(options)
     const message = { ...opened.message, gas }
     const { limits, tracer } = options
@@ -112,32 +124,35 @@ export type OpenedCall = {
   readonly session: Session
   readonly env: BlockEnv
   readonly rules: Rules
-  /** Its gas is still to be set. */
+  /** The message, whose gas the caller still sets. */
   readonly message: SimulatedMessage
-  /** Where the session's block has another one than `env`. */
+  /** Set if the session's block has another base fee than `env`. */
   readonly baseFee?: bigint
 }
 
-/** Runs with a session in which the overrides are written, and ends it. @throws {ViewError} {MissingError} */
+/**
+ * Calls `run` with a session that has the overrides applied, and closes the session afterwards.
+ * @throws {ViewError} {MissingError}
+ */
 export function onCallSession<Result extends { readonly status: string }>(
   options: CallOptions,
-  run: (opened: OpenedCall) => Maybe<Result>,
-): Maybe<Result | Refused> {
+  run: (opened: OpenedCall) => MaybePromise<Result>,
+): MaybePromise<Result | Refused> {
   const prepared = prepareCall(options)
   if ('refusal' in prepared) return refused(prepared.refusal)
   const { reader, env, rules, sessionRules, message } = prepared
-  const { kept } = options
-  const session = canKeep(options, env) ? kept?.take() : undefined
-  if (kept !== undefined && session !== undefined) {
-    let isWhole = false
+  const { cached } = options
+  const session = canUseCached(options, env) ? cached?.take() : undefined
+  if (cached !== undefined && session !== undefined) {
+    let isIntact = false
     return andFinally(
       () =>
-        // The session's own block has its own base fee.
+        // The session's block has its own base fee.
         andThen(run({ session, env, rules, message, baseFee: env.baseFee }), (result) => {
-          isWhole = result.status !== 'stopped' && result.status !== 'missing'
+          isIntact = result.status !== 'stopped' && result.status !== 'missing'
           return result
         }),
-      () => kept.give(isWhole),
+      () => cached.give(isIntact),
     )
   }
   const own = options.engine.openSession(reader, env, sessionRules)
@@ -153,16 +168,19 @@ export function onCallSession<Result extends { readonly status: string }>(
   )
 }
 
-/** What is read of the block outside of a run: its base fee where somebody pays; others hardly ever change. */
+/**
+ * Block fields read outside of a run. The base fee counts only if the sender pays; fields that
+ * rarely change always count.
+ */
 const fieldsOf = ({ feeCap, tipCap }: SimulatedMessage): number =>
   ALWAYS_READ | (feeCap > 0n || tipCap > 0n ? BLOCK_FIELDS.baseFee : 0)
 const { coinbase, gasLimit, blobBaseFee, difficulty, rules: ofFork } = BLOCK_FIELDS
 const ALWAYS_READ = coinbase | gasLimit | blobBaseFee | difficulty | ofFork
 
-/** Whether a call sees the state as the kept session does, and the block but for its base fee. */
-function canKeep(options: CallOptions, env: BlockEnv): boolean {
+/** Checks that a call has the cached session's state and block, except for the base fee. */
+function canUseCached(options: CallOptions, env: BlockEnv): boolean {
   return (
-    options.kept?.reader === options.reader &&
+    options.cached?.reader === options.reader &&
     options.tracer === undefined &&
     options.blockOverrides === undefined &&
     (options.stateOverrides ?? []).length === 0 &&
@@ -175,7 +193,7 @@ type PreparedCall = Omit<OpenedCall, 'session'> & {
   readonly sessionRules: SessionRules
 }
 
-/** What a request is about, and on what it runs. */
+/** Derives message, block, rules and reader from a request. */
 function prepareCall(options: CallOptions): PreparedCall | { readonly refusal: string } {
   const { engine, chain, request, stateOverrides = [], blockOverrides } = options
   const block = overrideBlock(options.env, blockOverrides)
@@ -186,7 +204,7 @@ function prepareCall(options: CallOptions): PreparedCall | { readonly refusal: s
   if ('refusal' in overridden) return overridden
   const env = {
     ...block,
-    // Who pays nothing sees a base fee of nothing.
+    // A sender who pays nothing sees a base fee of 0.
     baseFee: message.gasPrice === 0n ? 0n : block.baseFee,
     blobBaseFee: hasFreeBlobs(request) ? 0n : block.blobBaseFee,
   }
@@ -196,7 +214,7 @@ function prepareCall(options: CallOptions): PreparedCall | { readonly refusal: s
   return { reader, env, rules, sessionRules, message }
 }
 
-/** A blob fee of nothing is the default of a message with blobs. */
+/** True if a message with blobs pays nothing for them, which is the default. */
 const hasFreeBlobs = ({ maxFeePerBlobGas, blobVersionedHashes }: CallRequest): boolean =>
   maxFeePerBlobGas === 0n || (maxFeePerBlobGas === undefined && blobVersionedHashes !== undefined)
 
@@ -252,7 +270,10 @@ export function messageOf(
 export const gasOf = ({ request: { gas }, gasCap }: CallOptions): bigint =>
   gas !== undefined && gas < gasCap ? gas : gasCap
 
-/** Signatures are recovered of no more than the gas pays for: a message with more is refused before it runs. */
+/**
+ * Limits signature recovery to authorizations that the gas covers. A message with more is refused
+ * before it runs.
+ */
 export const payableAuthorizations = (
   list: readonly Authorization[] = [],
   gas: bigint,

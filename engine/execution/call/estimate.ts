@@ -1,6 +1,9 @@
-/** eth_estimateGas: the least gas with which a call succeeds, within 1.5 % (go-ethereum: eth/gasestimator). */
+/**
+ * eth_estimateGas: the least gas with which a call succeeds, within 1.5 % (go-ethereum:
+ * eth/gasestimator).
+ */
 import { isOutOfGas } from '../../evm/halt-reason.ts'
-import { andThen, type Maybe } from '../transaction/maybe.ts'
+import { andThen, type MaybePromise } from '../transaction/maybe-promise.ts'
 import { GAS_PER_BLOB } from '../transaction/validation.ts'
 import {
   type CallFailure,
@@ -14,9 +17,12 @@ import { type Simulated, simulate } from './simulated-message.ts'
 
 export type EstimateResult = { readonly status: 'success'; readonly gas: bigint } | CallFailure
 
-/** All runs share the deadline of `limits`. @throws {ViewError} {MissingError} */
-export function estimateGas(options: CallOptions): Maybe<EstimateResult> {
-  return onCallSession(options, (opened): Maybe<EstimateResult> => {
+/**
+ * Estimates the gas of a call; all runs share the deadline of `limits`.
+ * @throws {ViewError} {MissingError}
+ */
+export function estimateGas(options: CallOptions): MaybePromise<EstimateResult> {
+  return onCallSession(options, (opened): MaybePromise<EstimateResult> => {
     const highest = highestGas(options, opened)
     if (typeof highest === 'string') return refused(highest)
     const run = (gas: bigint) =>
@@ -25,19 +31,21 @@ export function estimateGas(options: CallOptions): Maybe<EstimateResult> {
   })
 }
 
-type Run = (gas: bigint) => Maybe<Simulated>
+type Run = (gas: bigint) => MaybePromise<Simulated>
 
 const TRANSFER = 21_000n
-/** The search ends when it knows the answer within this part. */
+/** The search ends when its bounds differ by less than this percentage. */
 const ERROR_PERCENT = 1.5
 const CALL_STIPEND = 2_300n
 
-/** Most gas to try: the request's or the block's, as far as the sender can pay and the cap allows. */
+/**
+ * Maximum gas to try: the request's or the block's, reduced to the sender's balance and the cap.
+ */
 function highestGas(options: CallOptions, opened: OpenedCall): bigint | string {
   const { request, gasCap } = options
   const { message, session, env, rules } = opened
-  const asked = request.gas ?? 0n
-  let highest = asked >= TRANSFER ? asked : env.gasLimit
+  const requested = request.gas ?? 0n
+  let highest = requested >= TRANSFER ? requested : env.gasLimit
   const { limit } = rules.gas
   if (limit !== undefined && highest > limit) highest = limit
   if (message.feeCap > 0n) {
@@ -52,8 +60,8 @@ function highestGas(options: CallOptions, opened: OpenedCall): bigint | string {
   return highest > gasCap ? gasCap : highest
 }
 
-/** A transfer to an account without code costs what it always costs. */
-function tryTransfer(opened: OpenedCall, run: Run): Maybe<EstimateResult | undefined> {
+/** Tries the constant cost of a transfer to an account without code. */
+function tryTransfer(opened: OpenedCall, run: Run): MaybePromise<EstimateResult | undefined> {
   const { message, session } = opened
   if (message.input.length > 0 || message.to === undefined) return undefined
   if (session.code(message.to).length > 0) return undefined
@@ -62,7 +70,7 @@ function tryTransfer(opened: OpenedCall, run: Run): Maybe<EstimateResult | undef
   )
 }
 
-function search(run: Run, highest: bigint): Maybe<EstimateResult> {
+function search(run: Run, highest: bigint): MaybePromise<EstimateResult> {
   return andThen(run(highest), (first) => {
     if (first.status === 'refused')
       return first.isGasTooLow
@@ -73,7 +81,7 @@ function search(run: Run, highest: bigint): Maybe<EstimateResult> {
       return refused(`gas required exceeds allowance (${highest})`)
     if (first.outcome.status !== 'success') return resultOf(first) as CallFailure
     const bounds = { low: first.gasUsed - 1n, high: highest }
-    // Most calls succeed with what they used before refunds, once every nested call gets its 63/64.
+    // Most calls succeed with their gas before refunds, if every nested call can get its 63/64.
     const optimistic = ((first.peakGas + CALL_STIPEND) * 64n) / 63n
     if (optimistic >= highest) return narrow(run, bounds)
     return andThen(attempt(run, optimistic, bounds), (narrowed) =>
@@ -84,21 +92,25 @@ function search(run: Run, highest: bigint): Maybe<EstimateResult> {
 
 type Bounds = { readonly low: bigint; readonly high: bigint }
 
-/** Recursion is as deep as the search: at most the bits of the gas, and each promise ends it. */
-function narrow(run: Run, bounds: Bounds): Maybe<EstimateResult> {
+/** The recursion depth is limited by the bits of the gas; each promise restarts the stack. */
+function narrow(run: Run, bounds: Bounds): MaybePromise<EstimateResult> {
   const { low, high } = bounds
   const isDone = low + 1n >= high || (Number(high - low) / Number(high)) * 100 < ERROR_PERCENT
   if (isDone) return { status: 'success', gas: high }
   const average = (high + low) / 2n
-  // The answer is mostly near what was used: a wide range is cut from below.
+  // The result is usually near the gas used, so a wide range is cut near its lower bound.
   const middle = average > low * 2n ? low * 2n : average
   return andThen(attempt(run, middle, bounds), (narrowed) =>
     'status' in narrowed ? narrowed : narrow(run, narrowed),
   )
 }
 
-/** The bounds after a run, or what ends the search. */
-function attempt(run: Run, gas: bigint, { low, high }: Bounds): Maybe<Bounds | EstimateResult> {
+/** Runs with `gas` and returns the new bounds, or the result that ends the search. */
+function attempt(
+  run: Run,
+  gas: bigint,
+  { low, high }: Bounds,
+): MaybePromise<Bounds | EstimateResult> {
   return andThen(run(gas), (simulated) => {
     const cut = cutShort(simulated)
     if (cut !== undefined) return cut

@@ -1,6 +1,6 @@
 /**
- * A message as eth_call and its kin have it, and why it cannot be applied: go-ethereum's checks, in its order and its words
- * (core/state_transition.go, preCheck and execute).
+ * The message of eth_call and similar methods, and the checks of it. Order and words are
+ * go-ethereum's (core/state_transition.go, preCheck and execute).
  */
 import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Session } from '../../evm/engine.ts'
@@ -16,12 +16,12 @@ export type SimulatedMessage = {
   readonly value: bigint
   readonly input: Bytes
   readonly gas: bigint
-  /** Wei per gas: the most, for the coinbase at most, and what GASPRICE reads. */
+  /** Wei per gas: maximum fee, maximum tip, and the value that GASPRICE reads. */
   readonly feeCap: bigint
   readonly tipCap: bigint
   readonly gasPrice: bigint
   readonly accessList: AccessList
-  /** undefined: it is no message of that kind. An empty list is refused, as in a transaction. */
+  /** undefined for other types of messages. An empty list is refused, as in a transaction. */
   readonly authorizations: readonly Authorization[] | undefined
   readonly blobHashes: readonly Bytes[] | undefined
   readonly blobFeeCap: bigint
@@ -29,10 +29,10 @@ export type SimulatedMessage = {
 
 export type MessageContext = {
   readonly session: Session
-  /** With a base fee of 0 where no price is paid. */
+  /** Has a base fee of 0 if the sender pays no price. */
   readonly env: BlockEnv
   readonly rules: Rules
-  /** A nonce to hold the message to, and a base fee that also a message without a price must meet. */
+  /** Requires this nonce, and the base fee even for a message without a price. */
   readonly validation?: { readonly nonce: bigint }
 }
 
@@ -51,7 +51,7 @@ export type RefusedCall = {
   readonly isGasTooLow?: boolean
 }
 
-/** @param costs what is paid before the first opcode, and the floor of the calldata */
+/** @param costs gas before the first opcode, and the minimum gas for the calldata */
 export function refusalOf(
   message: SimulatedMessage,
   context: MessageContext,
@@ -110,7 +110,7 @@ function checkFees(
   return undefined
 }
 
-/** EIP-4844 and EIP-7594. */
+/** Checks the blobs (EIP-4844 and EIP-7594). */
 function checkBlobs(
   { from, to, blobHashes, blobFeeCap }: SimulatedMessage,
   { env, rules, validation }: MessageContext,
@@ -119,8 +119,8 @@ function checkBlobs(
   if (to === undefined) return { why: 'lists', message: 'blob transaction of type create' }
   if (blobHashes.length === 0)
     return { why: 'lists', message: 'blob transaction missing blob hashes' }
-  const { maxBlobsOfTransaction: most } = rules
-  if (most !== undefined && blobHashes.length > most)
+  const { maxBlobsOfTransaction: max } = rules
+  if (max !== undefined && blobHashes.length > max)
     return { why: 'lists', message: 'blob transaction has too many blobs' }
   const wrong = blobHashes.findIndex((hash) => hash[0] !== BLOB_HASH_VERSION)
   if (wrong >= 0) return { why: 'lists', message: `blob ${wrong} has invalid hash version` }
@@ -134,7 +134,7 @@ function checkBlobs(
 }
 const BLOB_HASH_VERSION = 1
 
-/** EIP-7702. */
+/** Checks the authorizations (EIP-7702). */
 function checkAuthorizations({
   from,
   to,
@@ -201,5 +201,5 @@ function checkGas(
   return undefined
 }
 
-/** Hashing waits until somebody reads the text. */
+/** Computes the checksum only if the text is needed. */
 const checksumAddressOf = (address: Bytes) => () => checksumAddress(address)

@@ -1,4 +1,6 @@
-/** State and block overrides of eth_call and its kin, with go-ethereum's rules and texts. */
+/**
+ * State and block overrides of eth_call and similar methods, with go-ethereum's rules and texts.
+ */
 import type { BlockEnv, MovedPrecompile, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { checksumAddress } from '../../primitives/keccak.ts'
@@ -18,11 +20,11 @@ export type AccountOverride = {
   readonly stateDiff?: readonly SlotOverride[]
   readonly movePrecompileToAddress?: Bytes
 }
-/** Fields of the block that the call sees otherwise. */
+/** Block fields that the call sees with other values. */
 export type BlockOverrides = {
   readonly number?: bigint
   readonly difficulty?: bigint
-  /** Seconds. */
+  /** Unix time in seconds. */
   readonly time?: bigint
   readonly gasLimit?: bigint
   readonly feeRecipient?: Bytes
@@ -32,7 +34,10 @@ export type BlockOverrides = {
   readonly blockHash?: readonly (readonly [number: bigint, hash: Bytes])[]
 }
 
-/** Moved precompiles in the order given, or why the overrides cannot be; hardly anybody moves one, so they are listed on demand. */
+/**
+ * Lists moved precompiles in the given order, or the reason why the overrides are invalid.
+ * @param precompiles lists the precompiles on demand, because few requests override anything
+ */
 export function movedPrecompiles(
   overrides: readonly AccountOverride[],
   precompiles: () => readonly Bytes[],
@@ -45,7 +50,7 @@ export function movedPrecompiles(
       return { refusal: `account ${text} has both 'state' and 'stateDiff'` }
     isPrecompile ??= addressSet(precompiles())
     if (to === undefined) {
-      // Whatever is overridden of it, the account is an ordinary one then.
+      // Any override turns a precompile into an ordinary account.
       if (isPrecompile(address)) moved.push({ from: address, to })
       continue
     }
@@ -58,8 +63,9 @@ export function movedPrecompiles(
 }
 
 /**
- * Writes the overrides; they are there before the call, not part of it. As in go-ethereum whatever is set makes the account, also where
- * that leaves it empty: it goes only when a later call touches it.
+ * Writes the overrides before the call, as a state that the call does not undo. Like go-ethereum,
+ * every override creates the account, even an empty one. An empty account is deleted only when a
+ * later call touches it.
  */
 export function applyOverrides(session: Session, overrides: readonly AccountOverride[]): void {
   for (const { address, nonce, balance, code, state, stateDiff } of overrides) {
@@ -73,7 +79,7 @@ export function applyOverrides(session: Session, overrides: readonly AccountOver
     }
     for (const [key, value] of state ?? stateDiff ?? []) session.setSlot(address, key, value)
   }
-  session.beginTransaction()
+  session.startTransaction()
 }
 
 export function overrideBlock(env: BlockEnv, overrides: BlockOverrides | undefined): BlockEnv {
@@ -90,7 +96,7 @@ export function overrideBlock(env: BlockEnv, overrides: BlockOverrides | undefin
   }
 }
 
-/** The same state with other answers to BLOCKHASH. */
+/** Wraps a reader to override results of BLOCKHASH. */
 export function overrideHashes(
   reader: StateReader,
   hashes: BlockOverrides['blockHash'] = [],
@@ -107,7 +113,7 @@ export function overrideHashes(
   }
 }
 
-/** Addresses as a set that asks by bytes. */
+/** Makes a set of addresses that are compared by their bytes. */
 function addressSet(addresses: readonly Bytes[]): (address: Bytes) => boolean {
   const keys = new Set(addresses.map(latin1))
   return (address) => keys.has(latin1(address))

@@ -1,4 +1,4 @@
-/** Replays transactions of a block that is there already, some of them under a tracer. */
+/** Replays transactions of an existing block, some of them with a tracer. */
 import type { Engine } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
@@ -18,23 +18,26 @@ import {
   type ReplayOptions,
   ReplayStopped,
   replayed,
-} from './kept-replays.ts'
+} from './replay-cache.ts'
 
 export type TraceOptions = ReplayOptions & {
   readonly choice: TracerChoice
   readonly budget: TraceBudget
   readonly output: TraceOutput
-  /** Indices; those before `first` are executed only. */
+  /** Indices of the traced transactions; those before `first` are only executed. */
   readonly first: number
   readonly last: number
-  /** What stands before a trace and behind it in the output; with a problem, all of it, in the place of the trace. */
+  /**
+   * Write the text around a trace. With a problem, `close` writes all of it instead of the trace.
+   */
   readonly open: (transactionHash: Bytes) => void
   readonly close: (transactionHash: Bytes, problem: string | undefined) => void
 }
 
 /**
- * Writes one trace for each transaction from `first` to `last`. Where the budget is spent, that transaction and those after it have a
- * problem in its place. @throws {ViewError} {MissingError} {ReplayStopped} {TracerError} for a tracer that cannot be made
+ * Writes a trace for each transaction from `first` to `last`. When the budget is spent, that
+ * transaction and all later ones get a problem instead.
+ * @throws {ViewError} {MissingError} {ReplayStopped} {TracerError} for an invalid tracer
  */
 export function traceTransactions(options: TraceOptions): Promise<void> {
   return replayed(options, options.first, (replay) => traceOn(replay, options))
@@ -52,7 +55,7 @@ async function traceOn(replay: Replay, options: TraceOptions): Promise<void> {
     const start = output.length
     options.open(transactionHash)
     const tracer = makeTracer(choice, {
-      place: {
+      location: {
         blockHash: hash,
         blockNumber: header.number,
         transactionHash,
@@ -76,7 +79,10 @@ async function traceOn(replay: Replay, options: TraceOptions): Promise<void> {
   }
 }
 
-/** The state after the first `count` transactions of the block. @throws as traceTransactions does */
+/**
+ * Returns the state after the first `count` transactions of the block.
+ * @throws errors of `traceTransactions`
+ */
 export const stateWithin = (options: ReplayOptions, count: number): Promise<StateReader> =>
   replayed(options, count, async ({ block }) => overlayReader(await block.diff(), options.reader))
 
@@ -84,7 +90,7 @@ export const stateWithin = (options: ReplayOptions, count: number): Promise<Stat
 export const precompilesOf = (engine: Engine, { rules }: Pick<BlockExecution, 'rules'>) =>
   new Set<string>(engine.precompiles(rules.evm).map(bytesToHex))
 
-/** Writes the result; gives why there is none. */
+/** Writes the result, or returns the reason why there is none. */
 function problemOf(tracer: Tracer): string | undefined {
   try {
     tracer.writeResult()

@@ -1,4 +1,7 @@
-/** A call of eth_simulateV1 as a message, and as the unsigned transaction that its block lists. */
+/**
+ * Converts a call of eth_simulateV1 to a message, and to the unsigned transaction that its block
+ * lists.
+ */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { BlockEnv } from '../../evm/engine.ts'
 import type { SignedTransaction } from '../../primitives/transaction.ts'
@@ -18,7 +21,7 @@ export function simulationMessage(
   return { ...message, gas: request.gas }
 }
 
-/** Without a signature: v, r and s are zero. */
+/** Makes a transaction without a signature: v, r and s are zero. */
 export function simulatedTransaction(
   call: CallRequest,
   of: { readonly message: SimulatedMessage; readonly nonce: bigint; readonly chainId: bigint },

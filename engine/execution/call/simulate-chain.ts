@@ -1,4 +1,7 @@
-/** The blocks of an eth_simulateV1 request in order: numbers and times filled in, gaps filled with empty blocks (go-ethereum: sanitizeChain). */
+/**
+ * The blocks of an eth_simulateV1 request in order, with numbers, times and empty blocks filled in
+ * (go-ethereum: sanitizeChain).
+ */
 import type { Withdrawal } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
@@ -15,9 +18,12 @@ export type BlockToSimulate = {
   readonly stateOverrides?: readonly AccountOverride[]
   readonly calls: readonly SimulatedCall[]
 }
-export type PlacedBlock = BlockToSimulate & { readonly number: bigint; readonly timestamp: bigint }
+export type NumberedBlock = BlockToSimulate & {
+  readonly number: bigint
+  readonly timestamp: bigint
+}
 
-/** Why a request cannot be simulated, or a call in it: eth_simulateV1 has a code for each. */
+/** Reasons against a request or one of its calls; eth_simulateV1 has an error code for each. */
 export type SimulationReason =
   | RefusedCall['why']
   | 'input'
@@ -36,16 +42,19 @@ export class SimulationError extends Error {
   }
 }
 
-/** Blocks above the base. */
+/** Maximum number of blocks above the base. */
 export const MAX_SIMULATED_BLOCKS = 256
 
-/** @throws {SimulationError} */
-export function placeBlocks(
+/**
+ * Fills in numbers, times and gaps.
+ * @throws {SimulationError}
+ */
+export function numberBlocks(
   base: Header,
   blocks: readonly BlockToSimulate[],
   blockTime: bigint,
-): readonly PlacedBlock[] {
-  const placed: PlacedBlock[] = []
+): readonly NumberedBlock[] {
+  const numbered: NumberedBlock[] = []
   let { number: last, timestamp: lastTime } = base
   for (const block of blocks) {
     const { number = last + 1n, time } = block.blockOverrides ?? {}
@@ -58,7 +67,7 @@ export function placeBlocks(
       throw new SimulationError('too many', 'too many blocks')
     for (let gap = last + 1n; gap < number; gap++) {
       lastTime += blockTime
-      placed.push({ number: gap, timestamp: lastTime, calls: [] })
+      numbered.push({ number: gap, timestamp: lastTime, calls: [] })
     }
     const timestamp = time ?? lastTime + blockTime
     if (timestamp <= lastTime)
@@ -66,9 +75,9 @@ export function placeBlocks(
         'block times',
         `block timestamps must be in order: ${timestamp} <= ${lastTime}`,
       )
-    placed.push({ ...block, number, timestamp })
+    numbered.push({ ...block, number, timestamp })
     last = number
     lastTime = timestamp
   }
-  return placed
+  return numbered
 }

@@ -1,16 +1,16 @@
-/** Logs of a simulated call, and its transfers of value as logs where they are wanted (ERC-7528). */
+/** Collects logs of simulated calls, and on request transfers of value as logs (ERC-7528). */
 import type { TraceSink } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { bigintToBytes, concatBytes, ZERO_20 } from '../../primitives/words.ts'
 
-/** `index`: how many were made before it in the block, failed ones included, as go-ethereum counts. */
+/** `index` counts earlier logs of the block, failed ones included, as in go-ethereum. */
 export type SimulatedLog = Log & { readonly index: number }
 
 export class LogCollector {
   readonly sink: TraceSink
-  /** Of the open frames, and below them those of the call. */
+  /** Logs of the open frames; the first list has those of the call itself. */
   #open: SimulatedLog[][] = [[]]
   #count = 0
 
@@ -28,7 +28,7 @@ export class LogCollector {
     }
   }
 
-  /** Of the call that has ended; the next one begins with none. */
+  /** Returns the logs of the ended call, and starts the next call without logs. */
   take(): readonly SimulatedLog[] {
     const logs = this.#open[0]!
     this.#open = [[]]
@@ -45,7 +45,7 @@ export class LogCollector {
   }
 }
 
-/** A delegate call moves nothing, and what CALLCODE moves stays where it is. */
+/** A delegate call transfers no value, and CALLCODE transfers to the caller itself. */
 const TRANSFERS = new Set(['CALL', 'CREATE', 'CREATE2', 'SELFDESTRUCT'])
 /** Transfer(address,address,uint256). */
 const TRANSFER = hexToBytes('0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef')

@@ -1,12 +1,14 @@
-/** eth_simulateV1: blocks of calls on top of a block, of which nothing stays (execution-apis; go-ethereum: ethapi/simulate.go). */
+/**
+ * eth_simulateV1: runs blocks of calls on top of a block and discards their changes
+ * (execution-apis; go-ethereum: ethapi/simulate.go).
+ */
 import { nextBaseFee } from '../../chainspec/base-fee.ts'
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
 import type { Engine, Limits, Session } from '../../evm/engine.ts'
 import { revertReason } from '../../evm/revert-reason.ts'
 import { encodeWithdrawal, type Withdrawal } from '../../primitives/block-codec.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { hashHeader } from '../../primitives/header-codec.ts'
+import { type Header, hashHeader } from '../../primitives/header.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
 import { bloomOf, encodeReceipt, orBloom } from '../../primitives/receipt-codec.ts'
@@ -25,8 +27,8 @@ import { applyOverrides, movedPrecompiles, overrideHashes } from './overrides.ts
 import { simulatedTransaction, simulationMessage } from './simulate-call.ts'
 import {
   type BlockToSimulate,
-  type PlacedBlock,
-  placeBlocks,
+  type NumberedBlock,
+  numberBlocks,
   SimulationError,
 } from './simulate-chain.ts'
 import { LogCollector, type SimulatedLog } from './simulate-logs.ts'
@@ -41,13 +43,16 @@ export type SimulateOptions = {
   readonly reader: StateReader
   readonly blocks: readonly BlockToSimulate[]
   readonly traceTransfers: boolean
-  /** Nonces, base fees and funds are checked as in a block. */
+  /** Whether nonces, base fees and funds are checked as in a block. */
   readonly validation: boolean
-  /** For all calls together. */
+  /** Maximum gas of all calls together. */
   readonly gasCap: bigint
-  /** One deadline for all of it. */
+  /** One deadline covers the whole request. */
   readonly limits: Limits
-  /** Roots after the changes of one block more; undefined: the base has no trie, and roots are zero. */
+  /**
+   * Computes roots after one more block's changes. undefined if the base has no trie; roots are
+   * then zero.
+   */
   readonly rootsAfter:
     | ((diff: StateDiff) => { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes })
     | undefined
@@ -57,7 +62,7 @@ export type SimulatedCallResult = {
   readonly output: Bytes
   readonly logs: readonly SimulatedLog[]
   readonly gasUsed: bigint
-  /** Before refunds. */
+  /** Gas before refunds. */
   readonly maxUsedGas: bigint
   readonly error:
     | { readonly why: 'reverted' | 'halted'; readonly message: string; readonly data?: Bytes }
@@ -76,16 +81,19 @@ export class SimulationStopped extends Error {
   override name = 'SimulationStopped'
 }
 
-/** @throws {SimulationError} {SimulationStopped} {ViewError} {MissingError} {RequestsError} */
+/**
+ * Simulates blocks of calls.
+ * @throws {SimulationError} {SimulationStopped} {ViewError} {MissingError} {RequestsError}
+ */
 export async function simulateBlocks(options: SimulateOptions): Promise<readonly SimulatedBlock[]> {
   const { base, baseHash, blocks, chain } = options
-  const placed = placeBlocks(base, blocks, BigInt(chain.blockTime))
+  const numbered = numberBlocks(base, blocks, BigInt(chain.blockTime))
   const simulated: SimulatedBlock[] = []
   const hashes: (readonly [bigint, Bytes])[] = [[base.number, baseHash]]
   const budget = { gas: options.gasCap }
   let parent = { header: base, hash: baseHash }
   let { reader } = options
-  for (const block of placed) {
+  for (const block of numbered) {
     const run = new BlockRun(options, {
       block,
       parent,
@@ -106,7 +114,7 @@ type Parent = { readonly header: Header; readonly hash: Bytes }
 
 class BlockRun {
   readonly #options: SimulateOptions
-  readonly #block: PlacedBlock
+  readonly #block: NumberedBlock
   readonly #attributes: BlockAttributes
   readonly #rules: Rules
   readonly #session: Session
@@ -122,7 +130,7 @@ class BlockRun {
   constructor(
     options: SimulateOptions,
     about: {
-      readonly block: PlacedBlock
+      readonly block: NumberedBlock
       readonly parent: Parent
       readonly reader: StateReader
       readonly budget: { gas: bigint }
@@ -168,7 +176,7 @@ class BlockRun {
     return { diff: session.diff(0), finish }
   }
 
-  async #call(call: PlacedBlock['calls'][number]): Promise<void> {
+  async #call(call: NumberedBlock['calls'][number]): Promise<void> {
     const session = this.#session
     const { chain, validation, limits } = this.#options
     const from = call.from ?? ZERO_20
@@ -182,10 +190,11 @@ class BlockRun {
       )
     const gas = wanted < this.#budget.gas ? wanted : this.#budget.gas
     const message = simulationMessage({ ...call, gas }, this.#env, chain)
-    session.beginTransaction()
+    session.startTransaction()
     const done = await runMessage(message, {
       session,
-      // A call that pays nothing sees a base fee of nothing, unless it is held to the rules of a block.
+      // A call that pays nothing sees a base fee of 0, unless it is validated like a block's
+      // transaction.
       env: !validation && message.gasPrice === 0n ? { ...this.#env, baseFee: 0n } : this.#env,
       rules: this.#rules,
       limits,
@@ -285,7 +294,7 @@ function errorOf(outcome: Ran['outcome'], isCapped: boolean): SimulatedCallResul
 }
 
 function attributesOf(of: {
-  readonly block: PlacedBlock
+  readonly block: NumberedBlock
   readonly parent: Parent
   readonly rules: Rules
   readonly chain: ChainSpec
@@ -303,7 +312,7 @@ function attributesOf(of: {
     number,
     gasLimit: overrides.gasLimit ?? header.gasLimit,
     timestamp,
-    // On an OP chain it carries the parameters of the next base fee.
+    // On an OP chain `extraData` has the parameters of the next base fee.
     extraData: isOptimism ? header.extraData : NO_BYTES,
     baseFee: overrides.baseFeePerGas ?? (validation ? nextBaseFee(chain, header, timestamp) : 0n),
     difficulty: overrides.difficulty ?? (rules.isMerged ? 0n : header.difficulty),

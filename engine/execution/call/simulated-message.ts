@@ -1,13 +1,13 @@
 /**
- * A message as eth_call and eth_estimateGas run it: like a transaction, but without signature and nonce, and without what an OP chain
- * charges beside gas. Refusals are in go-ethereum's words, address included.
+ * Runs a message of eth_call or eth_estimateGas like a transaction. Signature, nonce and an OP
+ * chain's charges beside gas are left out. Refusals have go-ethereum's words, address included.
  */
 
 import type { Limits, Missing, Outcome, Session } from '../../evm/engine.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { applyAuthorizations } from '../transaction/authorizations.ts'
 import { intrinsicGas } from '../transaction/intrinsic-gas.ts'
-import { andThen, type Maybe, orUndo } from '../transaction/maybe.ts'
+import { andThen, type MaybePromise, orUndo } from '../transaction/maybe-promise.ts'
 import { gasLeftOf, refundOf, settleGas } from '../transaction/settle.ts'
 import { GAS_PER_BLOB } from '../transaction/validation.ts'
 import {
@@ -22,7 +22,7 @@ export type Simulated =
       readonly status: 'ran'
       readonly outcome: Exclude<Outcome, { status: 'missing' | 'stopped' }>
       readonly gasUsed: bigint
-      /** Before refunds: what the limit must allow. */
+      /** Gas before refunds, which the gas limit must cover. */
       readonly peakGas: bigint
       readonly logs: readonly Log[]
     }
@@ -36,20 +36,26 @@ export type Simulated =
   | Missing
 
 export type SimulationContext = MessageContext & {
-  /** What BASEFEE reads; undefined: what the session's block says. */
+  /** Value that BASEFEE reads; undefined selects the base fee of the session's block. */
   readonly baseFee?: bigint
   readonly limits: Limits
-  /** Runs between the message's end and the undoing. */
+  /** Runs after the message and before its changes are undone. */
   readonly onEnd?: (session: Session, simulated: Simulated) => void
 }
 
-/** Nothing of the message stays. @throws {ViewError} {MissingError} with the session as before */
-export function simulate(message: SimulatedMessage, context: SimulationContext): Maybe<Simulated> {
+/**
+ * Runs a message and undoes its changes.
+ * @throws {ViewError} {MissingError} with the session as before
+ */
+export function simulate(
+  message: SimulatedMessage,
+  context: SimulationContext,
+): MaybePromise<Simulated> {
   const { session } = context
   const mark = session.checkpoint()
   const undo = () => session.revert(mark)
   return orUndo(() => {
-    session.beginTransaction()
+    session.startTransaction()
     return andThen(runMessage(message, context), (simulated) => {
       context.onEnd?.(session, simulated)
       undo()
@@ -58,11 +64,14 @@ export function simulate(message: SimulatedMessage, context: SimulationContext):
   }, undo)
 }
 
-/** What the message does stays; the caller ends the transaction. @throws {ViewError} {MissingError} */
+/**
+ * Runs a message without undoing its changes; the caller ends the transaction.
+ * @throws {ViewError} {MissingError}
+ */
 export function runMessage(
   message: SimulatedMessage,
   context: SimulationContext,
-): Maybe<Simulated> {
+): MaybePromise<Simulated> {
   const { session, env, rules, limits } = context
   const { from, to, gas, value, authorizations = [], blobHashes = [] } = message
   const costs = intrinsicGas(
@@ -80,7 +89,7 @@ export function runMessage(
   const { nonce } = session.account(from)
   const blobFee = BigInt(blobHashes.length) * GAS_PER_BLOB * env.blobBaseFee
   session.addBalance(from, -(gas * message.gasPrice + blobFee))
-  // Unchecked, it may be at its end: 64 bits begin anew.
+  // The nonce is unchecked and may be the maximum, so it wraps at 64 bits.
   session.setNonce(from, BigInt.asUintN(64, nonce + 1n))
   warm(message, context)
   const firstRefund = applyAuthorizations(session, authorizations, rules.chainId)

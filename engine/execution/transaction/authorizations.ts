@@ -1,14 +1,20 @@
-/** Authorizations of a set-code transaction (EIP-7702): accounts that delegate to a contract's code. */
+/**
+ * Authorizations of a set-code transaction (EIP-7702), by which accounts delegate to a contract's
+ * code.
+ */
 import type { Session } from '../../evm/engine.ts'
 import { MAX_NONCE } from '../../evm/nonce-limit.ts'
-import { recoverAuthority } from '../../primitives/authorization.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
+import { recoverAuthority } from '../../primitives/signature.ts'
 import type { Authorization } from '../../primitives/transaction.ts'
 import { concatBytes, equalBytes, ZERO_20 } from '../../primitives/words.ts'
 import { isDelegation } from './validation.ts'
 
-/** Applies those that hold, skips the rest; gives the gas to refund for authorities that existed. */
+/**
+ * Applies the valid authorizations and skips the others.
+ * @returns gas to refund for authorities that existed
+ */
 export function applyAuthorizations(
   session: Session,
   list: readonly Authorization[],
@@ -23,7 +29,10 @@ export function applyAuthorizations(
 const EXISTING_REFUND = 12_500n
 const DELEGATION = Uint8Array.of(0xef, 0x01, 0x00)
 
-/** The authority that is warm from then on, whether or not its code and its nonce let the authorization hold. */
+/**
+ * Returns the authority that the authorization warms, even if code or nonce make the authorization
+ * invalid.
+ */
 export function warmedAuthority(authorization: Authorization, chainId: bigint): Bytes | undefined {
   if (authorization.chainId !== 0n && authorization.chainId !== chainId) return undefined
   if (authorization.nonce >= MAX_NONCE) return undefined

@@ -1,10 +1,13 @@
-/** Deposit transactions of OP chains (specs.optimism.io: Deposits, Execution): they pay nothing, and what they mint stays whatever happens. */
+/**
+ * Deposit transactions of OP chains (specs.optimism.io: Deposits, Execution). They pay nothing, and
+ * their mint survives a failure.
+ */
 import { NO_BYTES } from '../../primitives/bytes.ts'
 import type { DepositTransaction } from '../../primitives/transaction.ts'
 import { applyEdits, decodeEdits, isEdit } from './edits.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
 import { invalid } from './invalid.ts'
-import { andThen, type Maybe } from './maybe.ts'
+import { andThen, type MaybePromise } from './maybe-promise.ts'
 import {
   gasLeftOf,
   refundOf,
@@ -15,28 +18,28 @@ import {
   warmUp,
 } from './settle.ts'
 
-/** The caller has begun the transaction. */
+/** Applies a deposit; the caller has started the transaction. */
 export function applyDeposit(
   deposit: DepositTransaction,
   context: TransitionContext,
-): Maybe<Transition> {
-  const { session, rules, room, limits } = context
+): MaybePromise<Transition> {
+  const { session, rules, gasPool, limits } = context
   if (deposit.isSystemTransaction && !rules.hasSystemDeposits)
     return { status: 'invalid', reason: invalid.systemTransaction() }
   if (!rules.isOptimism) return { status: 'invalid', reason: invalid.type() }
-  if (deposit.gasLimit > room.gas && !deposit.isSystemTransaction)
+  if (deposit.gasLimit > gasPool.gas && !deposit.isSystemTransaction)
     return { status: 'invalid', reason: invalid.exceedsBlockGasLimit() }
 
   const depositNonce = session.account(deposit.from).nonce
   if (deposit.mint > 0n) session.addBalance(deposit.from, deposit.mint)
-  // Whatever it is, as in op-geth: 64 bits begin anew.
+  // The nonce is not checked, as in op-geth, and wraps at 64 bits.
   session.setNonce(deposit.from, BigInt.asUintN(64, depositNonce + 1n))
-  const kept = session.checkpoint()
+  const checkpoint = session.checkpoint()
   warmUp(session, deposit, context)
   const failed = {
     status: 'executed',
     isSuccess: false,
-    // Before Regolith the system's own deposits used no gas.
+    // Before Regolith deposits of the system used no gas.
     gasUsed: deposit.isSystemTransaction ? 0n : deposit.gasLimit,
     output: NO_BYTES,
     logs: [],
@@ -64,12 +67,12 @@ export function applyDeposit(
     if (outcome.status === 'stopped') return outcome
     if (outcome.status === 'missing') return outcome
     if (outcome.status === 'halt' && outcome.gasLeft === undefined) {
-      session.revert(kept)
+      session.revert(checkpoint)
       return failed
     }
     const isEditing = rules.hasEdits && isEdit(deposit)
     if (isEditing && !applyEdits(session, decodeEdits(deposit.input) ?? NONE)) {
-      session.revert(kept)
+      session.revert(checkpoint)
       return failed
     }
     const refund = refundOf(outcome, 0n)

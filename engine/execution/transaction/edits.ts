@@ -1,6 +1,7 @@
 /**
- * Edits of state on a development chain: a deposit from an address that nobody has, whose calldata says what accounts are from then on. So
- * they are in the chain: whoever executes its blocks by its rules comes to the same state, and whoever does not know them to another.
+ * State edits of a development chain: a deposit from an address without a key, whose calldata sets
+ * accounts. The edits are part of the chain. An executor with the chain's rules reaches the same
+ * state, any other executor a different one.
  */
 import type { Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -21,28 +22,28 @@ import type { DepositTransaction, Transaction } from '../../primitives/transacti
 import { makeDeposit, sourceHash } from '../../primitives/transaction-codec.ts'
 import { concatBytes, equalBytes } from '../../primitives/words.ts'
 
-/** What is left out stays as it is. */
+/** Fields that are left out stay unchanged. */
 export type AccountEdit = {
   readonly address: Bytes
   readonly balance?: bigint | undefined
   readonly nonce?: bigint | undefined
   readonly code?: Bytes | undefined
-  /** 32 bytes each. */
+  /** Keys and values of 32 bytes each. */
   readonly slots?: readonly (readonly [key: Bytes, value: Bytes])[] | undefined
 }
 
 const EDITOR = hexToBytes('0xdeaddeaddeaddeaddeaddeaddeaddeaddead0ed1')
 const EDITS = hexToBytes('0xdeaddeaddeaddeaddeaddeaddeaddeaddead0ed2')
-/** Of the calldata. */
+/** Version of the calldata. */
 const VERSION = 1n
-/** Calldata of one block: its gas is a tenth of what a block has. */
+/** Maximum calldata of one block; its gas is a tenth of the block's limit. */
 export const MAX_EDIT_BYTES = 80_000
 
-/** Wherever it is executed; only the rules of a development chain make more than a deposit of it. */
+/** True for an edit deposit on any chain. Only the rules of a development chain apply its edits. */
 export const isEdit = ({ type, from, to }: Transaction): boolean =>
   type === 0x7e && to !== undefined && equalBytes(from, EDITOR) && equalBytes(to, EDITS)
 
-/** @param parentHash of the block that it is for */
+/** @param parentHash parent of the block that gets the deposit */
 export function editDeposit(parentHash: Bytes, edits: readonly AccountEdit[]): DepositTransaction {
   const input = encodeEdits(edits)
   return makeDeposit({
@@ -50,7 +51,7 @@ export function editDeposit(parentHash: Bytes, edits: readonly AccountEdit[]): D
     to: EDITS,
     mint: 0n,
     value: 0n,
-    // Above what its calldata costs by any rule.
+    // This limit exceeds the calldata's cost under all rules.
     gasLimit: 100_000n + 40n * BigInt(input.length),
     input,
     sourceHash: sourceHash(0, keccak256(concatBytes(parentHash, EDITOR))),
@@ -70,7 +71,7 @@ export const encodeEdits = (edits: readonly AccountEdit[]): Bytes =>
     ]),
   ])
 
-/** undefined: they are none. */
+/** @returns undefined if the input has no valid edits */
 export function decodeEdits(input: Bytes): readonly AccountEdit[] | undefined {
   try {
     const [version, edits] = readList(decodeRlp(input))
@@ -84,8 +85,9 @@ export function decodeEdits(input: Bytes): readonly AccountEdit[] | undefined {
 }
 
 /**
- * False: one leaves slots of an account that has neither balance nor nonce nor code, and so is none (EIP-161); the session is to be
- * reverted.
+ * Applies the edits.
+ * @returns false if an account without balance, nonce and code would have slots; the caller then
+ * reverts the session. Such an account does not exist (EIP-161)
  */
 export function applyEdits(session: Session, edits: readonly AccountEdit[]): boolean {
   for (const { address, balance, nonce, code, slots = [] } of edits) {

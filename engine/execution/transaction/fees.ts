@@ -1,5 +1,7 @@
-/** Who pays what for a transaction, and to whom (EIP-1559, EIP-4844; specs.optimism.io: Execution Engine, Fees). */
-
+/**
+ * Fees of a transaction and their receivers (EIP-1559, EIP-4844; specs.optimism.io: Execution
+ * Engine, Fees), and the price of blob gas.
+ */
 import { L1_BLOCK } from '../../chainspec/l1-attributes.ts'
 import {
   L1_FEE_SLOTS,
@@ -18,28 +20,28 @@ import { invalid } from './invalid.ts'
 import type { InvalidTransaction } from './types.ts'
 import { blobGasOf, feesOf } from './validation.ts'
 
-/** What an OP chain charges beside gas; undefined on an L1 chain and in a gasless transaction. */
+/** Charges of an OP chain beside gas; undefined on an L1 chain and in a gasless transaction. */
 export type RollupFees = { readonly data: RollupData; readonly parameters: L1FeeParameters }
 
-/** What is settled when the gas used is known. */
+/** Amounts that are settled when the used gas is known. */
 export type Charge = {
-  /** Wei per gas that is really paid, and its part for the coinbase. */
+  /** Wei per gas that the sender pays, and the coinbase's part of it. */
   readonly price: bigint
   readonly tip: bigint
   readonly l1Fee: bigint
-  /** Of the gas limit. */
+  /** Operator fee of the whole gas limit. */
   readonly operatorFee: bigint
   readonly blobFee: bigint
 }
 
 export const FREE: Charge = { price: 0n, tip: 0n, l1Fee: 0n, operatorFee: 0n, blobFee: 0n }
 
-/** Fee parameters as the L1Block contract holds them now. */
+/** Reads the fee parameters from the L1Block contract's current storage. */
 export function readL1Parameters(session: Pick<Session, 'slot'>, rules: Rules): L1FeeParameters {
   return l1FeeParameters(rules, (number) => session.slot(L1_BLOCK_ADDRESS, SLOT_KEYS.get(number)!))
 }
 
-/** What the transaction will pay, fees of the roll-up included. */
+/** Computes all charges of a transaction, including roll-up fees. */
 export function chargeOf(
   transaction: SignedTransaction,
   {
@@ -59,7 +61,7 @@ export function chargeOf(
   }
 }
 
-/** Wei per gas that is really paid; a gasless transaction names none. */
+/** Wei per gas that the sender pays; a gasless transaction has no price. */
 export function priceOf(
   transaction: SignedTransaction,
   { env, rules }: { readonly env: Pick<BlockEnv, 'baseFee'>; readonly rules: Rules },
@@ -68,7 +70,7 @@ export function priceOf(
   return rules.header.baseFee && maxFee > env.baseFee + maxTip ? env.baseFee + maxTip : maxFee
 }
 
-/** The balance must cover the highest price the transaction allows, the value and everything beside gas. */
+/** Checks that the balance covers the maximum gas price, the value and all charges beside gas. */
 export function checkBalance(
   transaction: SignedTransaction,
   charge: Charge,
@@ -84,14 +86,14 @@ export function checkBalance(
   return balance < want ? invalid.funds(balance, want) : undefined
 }
 
-/** Takes everything in advance, the value apart. */
+/** Deducts all charges in advance, except the value. */
 export function prepay(session: Session, transaction: SignedTransaction, charge: Charge): void {
   const total =
     transaction.gasLimit * charge.price + charge.l1Fee + charge.operatorFee + charge.blobFee
   session.addBalance(transaction.from, -total)
 }
 
-/** Gives back what was not used and pays the receivers. */
+/** Refunds unused amounts and pays the receivers. */
 export function payOut(
   session: Session,
   transaction: SignedTransaction,
@@ -130,3 +132,20 @@ const SLOT_KEYS: ReadonlyMap<number, Bytes> = new Map(
     return [number, key]
   }),
 )
+
+/** Wei per blob gas; 1 on a chain without blobs, such as an OP chain. */
+export function blobBaseFee(rules: Rules, excessBlobGas: bigint): bigint {
+  if (rules.blobs === undefined || excessBlobGas === 0n) return 1n
+  return fakeExponential(excessBlobGas, rules.blobs.updateFraction)
+}
+
+/** Computes e^(numerator / denominator) by the series that the EIP defines. */
+function fakeExponential(numerator: bigint, denominator: bigint): bigint {
+  let sum = 0n
+  let term = denominator
+  for (let n = 1n; term > 0n; n++) {
+    sum += term
+    term = (term * numerator) / (denominator * n)
+  }
+  return sum / denominator
+}

@@ -4,7 +4,7 @@ import type { Rules } from '../../chainspec/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { AccessList } from '../../primitives/transaction.ts'
 
-/** What counts of a transaction. */
+/** The fields of a transaction that determine its intrinsic gas. */
 export type IntrinsicInput = {
   readonly isCreation: boolean
   readonly input: Bytes
@@ -12,13 +12,13 @@ export type IntrinsicInput = {
   readonly authorizations: number
 }
 
-/** The same as numbers, which any rules can be applied to. */
+/** Counts of an IntrinsicInput, independent of the rules. */
 export type IntrinsicCounts = {
   readonly isCreation: boolean
-  /** Bytes of the input. */
+  /** Zero and nonzero bytes of the input. */
   readonly zeros: number
   readonly nonZeros: number
-  /** Of the access list. */
+  /** Addresses and slots of the access list. */
   readonly addresses: number
   readonly slots: number
   readonly authorizations: number
@@ -37,7 +37,7 @@ export function intrinsicCounts(from: IntrinsicInput): IntrinsicCounts {
 export const intrinsicGas = (input: IntrinsicInput, rules: Rules): IntrinsicGas =>
   gasOfCounts(intrinsicCounts(input), rules)
 
-/** `floor`: what is paid at least (EIP-7623), 0 before Prague. */
+/** `floor` is the minimum gas to pay (EIP-7623), 0 before Prague. */
 export function gasOfCounts(counts: IntrinsicCounts, rules: Rules): IntrinsicGas {
   const { isCreation, zeros, nonZeros, addresses, slots, authorizations } = counts
   const { creation, nonZeroByte, initCodeWord, floorOfToken } = rules.gas
@@ -52,7 +52,7 @@ export function gasOfCounts(counts: IntrinsicCounts, rules: Rules): IntrinsicGas
 const TRANSACTION = 21_000
 const ACCESS_ADDRESS = 2_400
 const ACCESS_SLOT = 1_900
-/** PER_EMPTY_ACCOUNT_COST of EIP-7702; what is too much comes back as a refund. */
+/** PER_EMPTY_ACCOUNT_COST of EIP-7702; the excess is refunded. */
 export const AUTHORIZATION_GAS = 25_000
 
 function countZeros(bytes: Bytes): number {

@@ -1,4 +1,7 @@
-/** Reasons why a transaction cannot be in a block: one place for their texts (go-ethereum: core/error.go; reth: rpc-eth-types, RpcInvalidTransactionError). */
+/**
+ * Reasons why a transaction cannot be in a block, with all their texts (go-ethereum: core/error.go;
+ * reth: rpc-eth-types, RpcInvalidTransactionError).
+ */
 import type { InvalidTransaction } from './types.ts'
 
 const input = (message: string): InvalidTransaction => ({ why: 'input', message })
@@ -12,7 +15,7 @@ export const invalid = {
   feeBelowBaseFee: () => input('max fee per gas less than block base fee'),
   chainId: () => input('invalid chain ID'),
   depositsOnly: () => input('the first block of a fork takes deposits only'),
-  /** A follower's schedule is not the network's. */
+  /** The follower's fork schedule differs from the network's. */
   unscheduledFork: (fork: string, timestamp: bigint) =>
     input(
       `the first deposit of ${fork} in a block that does not start it here (--fork-time ${fork}=${timestamp} would)`,
@@ -26,7 +29,7 @@ export const invalid = {
     input(`a gas refund of ${refund} for ${gas} used`),
   exceedsBlockGasLimit: () => input('exceeds block gas limit'),
   exceedsDaFootprintLimit: () => input('exceeds block DA footprint limit'),
-  /** No block takes it: another than the one that is full already. */
+  /** No block can include the transaction; a block without enough space left has another reason. */
   daFootprintTooLarge: (footprint: bigint, limit: bigint) =>
     input(`DA footprint exceeds block gas limit: footprint ${footprint}, limit ${limit}`),
   exceedsGasCap: (cap: bigint, gas: bigint) =>

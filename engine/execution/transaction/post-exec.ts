@@ -1,6 +1,7 @@
 /**
- * The post-exec transaction of a block (specs.optimism.io: Lagoon, Post-Execution Transactions and Sequencer-Defined Metering): it runs
- * nothing, and its refunds are settled with the transactions that they concern. So a block is opened with it.
+ * The post-exec transaction of a block (specs.optimism.io: Lagoon, Post-Execution Transactions and
+ * Sequencer-Defined Metering). It runs nothing. Its refunds are settled with earlier transactions,
+ * so a block is opened with it.
  */
 import type { Rules } from '../../chainspec/types.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
@@ -20,10 +21,14 @@ import { invalid } from './invalid.ts'
 import type { Applied } from './settle.ts'
 import type { BlockAttributes, ExecutedTransaction, InvalidTransaction } from './types.ts'
 
-/** Gas that the block gives back, by the index of the transaction. */
+/** Gas that the block refunds, by index of the transaction. */
 export type Refunds = ReadonlyMap<number, bigint>
 
-/** @param last envelope of the last transaction of a block; undefined: it is none of this type, or malformed, which executing says */
+/**
+ * Decodes the post-exec transaction of a block.
+ * @param last envelope of the block's last transaction
+ * @returns undefined for another type, and for a malformed transaction, which execution reports
+ */
 export function postExecIn(last: Bytes | undefined): PostExecTransaction | undefined {
   if (last?.[0] !== 0x7d) return undefined
   try {
@@ -38,13 +43,13 @@ export function postExecIn(last: Bytes | undefined): PostExecTransaction | undef
 export const refundsOf = ({ postExec }: Pick<BlockAttributes, 'postExec'>): Refunds =>
   new Map(postExec?.refunds.map(({ index, gasRefund }) => [Number(index), gasRefund]))
 
-/** Whether the first `count` transactions have the same refunds by both. */
+/** True if both give the first `count` transactions the same refunds. */
 export const areSameRefunds = (a: Refunds, b: Refunds, count: number): boolean =>
   [...a.keys(), ...b.keys()].every((index) => index >= count || a.get(index) === b.get(index))
 
 /**
- * The post-exec transaction that a block would have if it ended with these receipts; undefined:
- * they show no refund.
+ * Makes the post-exec transaction of a block that would end with these receipts.
+ * @returns undefined if the receipts have no refund
  */
 export function postExecOf(
   number: bigint,
@@ -56,14 +61,14 @@ export function postExecOf(
   return refunds.length === 0 ? undefined : makePostExec(number, refunds)
 }
 
-/** The refund that a receipt shows: 0 where the transaction has none, undefined where no receipt of its kind has one. */
+/** The refund in a receipt: 0 without a refund, undefined for receipts that never have one. */
 export const refundInReceipt = (
   transaction: Transaction,
   rules: Rules,
   refund: bigint | undefined,
 ): bigint | undefined => (rules.hasPostExec && isSigned(transaction) ? (refund ?? 0n) : undefined)
 
-/** Why a transaction of any type cannot stand here in its block. */
+/** Checks the position of any transaction relative to the post-exec transaction. */
 export function postExecFault(
   transaction: Transaction,
   { number, postExec }: BlockAttributes,
@@ -84,7 +89,7 @@ export function postExecFault(
   return wrong && invalid.refundTarget(wrong.index)
 }
 
-/** Nothing runs, nobody pays, no gas is used. */
+/** A post-exec transaction runs nothing, pays nothing and uses no gas. */
 export const POST_EXEC_APPLIED: Applied = {
   status: 'executed',
   isSuccess: true,

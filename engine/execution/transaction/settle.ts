@@ -1,4 +1,7 @@
-/** What transitions of every kind share: their context, their result, and the accounts that are warm from the start. */
+/**
+ * Shared parts of all kinds of transitions: context, result, and the accounts that are warm from
+ * the start.
+ */
 
 import type { Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Limits, Missing, Outcome, Session, Stopped } from '../../evm/engine.ts'
@@ -7,22 +10,22 @@ import type { Log } from '../../primitives/receipt.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import type { RollupFees } from './fees.ts'
 import type { InvalidTransaction } from './types.ts'
-import { accessListOf, type Room } from './validation.ts'
+import { accessListOf, type GasPool } from './validation.ts'
 
-/** What a transaction meets. */
+/** The context of a transition. */
 export type TransitionContext = {
   readonly session: Session
   readonly env: BlockEnv
   readonly rules: Rules
-  readonly room: Room
+  readonly gasPool: GasPool
   readonly limits: Limits | undefined
 }
 export type SignedContext = TransitionContext & {
   /** undefined on an L1 chain. */
   readonly rollup: RollupFees | undefined
-  /** Gas that its block gives back (post-exec.ts). */
+  /** Gas that the block refunds to the transaction (post-exec.ts). */
   readonly gasRefund: bigint
-  /** On the whitelist of X Layer (gasless.ts): pays nothing. */
+  /** The transaction is on X Layer's whitelist (gasless.ts) and pays nothing. */
   readonly isGasless: boolean
 }
 
@@ -34,17 +37,17 @@ export type Applied = {
   readonly logs: readonly Log[]
   readonly created: Bytes | undefined
   readonly effectiveGasPrice: bigint
-  /** Of the sender before the transaction; deposits only. */
+  /** The sender's nonce before the transaction; deposits only. */
   readonly depositNonce: bigint | undefined
 }
-/** In every case but 'executed' the session is as it was before. */
+/** In every case except 'executed' the session is as before. */
 export type Transition =
   | Applied
   | { readonly status: 'invalid'; readonly reason: InvalidTransaction }
   | Stopped
   | Missing
 
-/** Sender, receiver, coinbase and what the access list names, by the fork's rules. */
+/** Warms sender, receiver, coinbase and the access list, by the fork's rules. */
 export function warmUp(
   session: Session,
   transaction: Transaction,
@@ -59,24 +62,30 @@ export function warmUp(
     session.warm(address, storageKeys)
 }
 
-/** Gas to pay in the end: refunds bounded, the floor of the calldata kept (EIP-3529, EIP-7623). */
+/**
+ * Computes the gas to pay, with limited refunds and the minimum for the calldata (EIP-3529,
+ * EIP-7623).
+ */
 export function settleGas(
   used: { readonly gas: bigint; readonly refund: bigint; readonly floor: bigint },
   rules: Rules,
 ): bigint {
-  const most = used.gas / rules.gas.refundQuotient
-  const gas = used.gas - (used.refund < most ? used.refund : most)
+  const max = used.gas / rules.gas.refundQuotient
+  const gas = used.gas - (used.refund < max ? used.refund : max)
   return gas > used.floor ? gas : used.floor
 }
 
 export const gasLeftOf = (outcome: Ended): bigint => outcome.gasLeft ?? 0n
 
-/** The counter of refunds at the end; what a frame added that failed is taken back, what it began with is not. */
+/**
+ * Refund counter at the end. A failed frame's refunds are reverted, except those from before the
+ * run.
+ */
 export const refundOf = (outcome: Ended, first: bigint): bigint =>
   outcome.status === 'success' ? outcome.refund : first
 type Ended = Exclude<Outcome, { status: 'missing' | 'stopped' }>
 
-/** What a receipt says of how a run ended. */
+/** The parts of a receipt that a run's outcome determines. */
 export function resultOf(outcome: Outcome) {
   const isSuccess = outcome.status === 'success'
   const hasOutput = isSuccess || outcome.status === 'revert'

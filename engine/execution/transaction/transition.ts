@@ -1,4 +1,7 @@
-/** Applies one transaction to the state: prepare, run, settle. Between the two nothing waits but the engine. */
+/**
+ * Applies one transaction to the state: prepare, run, settle. Only the engine's run may be
+ * asynchronous.
+ */
 import type { Message } from '../../evm/engine.ts'
 import { isSigned, type SignedTransaction, type Transaction } from '../../primitives/transaction.ts'
 import { applyAuthorizations } from './authorizations.ts'
@@ -6,7 +9,7 @@ import { applyDeposit } from './deposit.ts'
 import { type Charge, chargeOf, checkBalance, FREE, payOut, prepay } from './fees.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
 import { invalid } from './invalid.ts'
-import { andThen, type Maybe, orUndo } from './maybe.ts'
+import { andThen, type MaybePromise, orUndo } from './maybe-promise.ts'
 import { POST_EXEC_APPLIED } from './post-exec.ts'
 import {
   gasLeftOf,
@@ -22,7 +25,7 @@ import {
   authorizationsOf,
   checkFees,
   checkForm,
-  checkRoom,
+  checkGasPool,
   checkSender,
   intrinsicInput,
 } from './validation.ts'
@@ -31,12 +34,12 @@ import {
 export function applyTransaction(
   transaction: Transaction,
   context: SignedContext,
-): Maybe<Transition> {
+): MaybePromise<Transition> {
   const { session } = context
   const mark = session.checkpoint()
   return orUndo(
     () => {
-      session.beginTransaction()
+      session.startTransaction()
       const applied = isSigned(transaction)
         ? applySigned(transaction, context)
         : transaction.type === 0x7e
@@ -52,7 +55,10 @@ export function applyTransaction(
   )
 }
 
-function applySigned(transaction: SignedTransaction, context: SignedContext): Maybe<Transition> {
+function applySigned(
+  transaction: SignedTransaction,
+  context: SignedContext,
+): MaybePromise<Transition> {
   const { session, env, rules, limits, isGasless } = context
   const rollup = isGasless ? undefined : context.rollup
   const reason = validate(transaction, context)
@@ -74,7 +80,7 @@ function applySigned(transaction: SignedTransaction, context: SignedContext): Ma
     const { gasRefund } = context
     if (gasRefund > evmGas)
       return { status: 'invalid', reason: invalid.refundAboveGas(gasRefund, evmGas) }
-    // Everybody gets at most what is due for the gas that was used, so nothing can underflow.
+    // Every receiver gets at most the amount due for the used gas, so no balance can underflow.
     const gasUsed = evmGas - gasRefund
     payOut(session, transaction, { charge, gasUsed, env, rules, rollup })
     return {
@@ -90,10 +96,10 @@ function validate(
   transaction: SignedTransaction,
   context: SignedContext,
 ): InvalidTransaction | undefined {
-  const { session, env, rules, room, rollup, isGasless } = context
+  const { session, env, rules, gasPool, rollup, isGasless } = context
   return (
     checkForm(transaction, rules) ??
-    checkRoom(transaction, room, rollup === undefined ? undefined : { ...rollup, rules }) ??
+    checkGasPool(transaction, gasPool, rollup === undefined ? undefined : { ...rollup, rules }) ??
     (isGasless ? undefined : checkFees(transaction, env)) ??
     checkSender(transaction, session)
   )

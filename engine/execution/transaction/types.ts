@@ -1,33 +1,38 @@
-/** Block execution: transactions in, receipts and the state's change out. */
+/**
+ * Types of block execution, from transactions to receipts and the state's change. One type is the
+ * stored form of an executed transaction's receipt.
+ */
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Engine, Limits, Stopped } from '../../evm/engine.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
 import type { Receipt } from '../../primitives/receipt.ts'
+import { encodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import type { PostExecTransaction, Transaction } from '../../primitives/transaction.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
 
-/** A receipt may be made when it is read for the first time. */
+/** The receipt may be made at its first read. */
 export type ExecutedTransaction = {
   readonly transaction: Transaction
   readonly receipt: Receipt
-  /** encodeStoredReceipt of it, where it is kept. */
+  /** Cached result of encodeStoredReceipt. */
   readonly storedReceipt?: Bytes
 }
 
 /**
- * Why a transaction cannot be in a block, in geth's words: it is wrong in itself, or it is right and not taken. JSON-RPC has a code for each
- * (EIP-1474: invalid input, transaction rejected).
+ * Reason why a transaction cannot be in a block, in geth's words. The transaction is either wrong
+ * in itself, or valid but rejected. JSON-RPC has a code for each (EIP-1474: invalid input,
+ * transaction rejected).
  */
 export type InvalidTransaction = {
   readonly why: 'input' | 'rejected'
   readonly message: string
 }
 
-/** The constant part of a block: the `base` of a flashblock payload, or a header's. */
+/** The constant fields of a block, from a flashblock payload's `base` or a header. */
 export type BlockAttributes = {
   readonly parentHash: Bytes
   readonly parentBeaconBlockRoot: Bytes | undefined
@@ -38,19 +43,25 @@ export type BlockAttributes = {
   readonly timestamp: bigint
   readonly extraData: Bytes
   readonly baseFee: bigint
-  /** The block starts a fork, and a signed transaction makes it invalid (chainspec/rules.ts); undefined: it was judged before. */
+  /**
+   * True if the block starts a fork, in which a signed transaction is invalid (chainspec/rules.ts).
+   * undefined if the block was checked before.
+   */
   readonly isDepositsOnly?: boolean
-  /** The last transaction of the block, which says what others pay (post-exec.ts); undefined: it has none, or none is known yet. */
+  /**
+   * The block's last transaction, which defines refunds of earlier ones (post-exec.ts). undefined
+   * if there is none, or none is known yet.
+   */
   readonly postExec?: PostExecTransaction | undefined
-  /** L1 chains only: before the merge, and from Cancun on. */
+  /** L1 chains only: difficulty before the merge, excess blob gas since Cancun. */
   readonly difficulty?: bigint
   readonly excessBlobGas?: bigint
 }
 
-/** Sums over the transactions so far: what a flashblock's `diff` reports. */
+/** Sums over the transactions so far, which a flashblock's `diff` reports. */
 export type BlockSums = {
   readonly gasUsed: bigint
-  /** DA footprint (Jovian), 0 before; on an L1 chain the gas of blobs. */
+  /** DA footprint since Jovian, 0 before; on an L1 chain the gas of blobs. */
   readonly blobGasUsed: bigint
   readonly logsBloom: Bytes
   readonly receiptsRoot: Bytes
@@ -58,18 +69,22 @@ export type BlockSums = {
 }
 
 /**
- * A block being executed: used by the sequencer to build, by the writer to follow, by import and by tracing to replay. One at a time per
- * session. Order: begin, then execute for each transaction.
+ * Execution of a block by the sequencer, the writer, an import or a trace. A session has one at a
+ * time. Call `start` first, then `execute` for each transaction.
  */
 export interface BlockExecution {
   readonly attributes: BlockAttributes
   readonly env: BlockEnv
   readonly rules: Rules
-  /** System calls (EIP-2935, EIP-4788), once, before the first transaction. @throws {ViewError} {MissingError} */
-  begin(): Promise<void>
   /**
-   * An invalid transaction leaves the block as it was; 'stopped' (limits) and a read that throws do too. An engine that fails does not show,
-   * but to a tracer. @throws {ViewError} {MissingError}
+   * Runs the system calls (EIP-2935, EIP-4788), once, before the first transaction.
+   * @throws {ViewError} {MissingError}
+   */
+  start(): Promise<void>
+  /**
+   * Executes a transaction. An invalid or stopped transaction and a failed read leave the block
+   * unchanged. A fallback hides a failing engine from all but a tracer.
+   * @throws {ViewError} {MissingError}
    */
   execute(
     transaction: Transaction,
@@ -81,25 +96,33 @@ export interface BlockExecution {
     | Stopped
   >
   /**
-   * The block would end with this transaction now: those that follow get its refunds. False: it would change the refund of a transaction that is
-   * executed already, and nothing is changed.
+   * Assumes that the block ends with this transaction, whose refunds apply to later executions.
+   * @returns false, with nothing changed, if an executed transaction's refund would change
    */
   refund(postExec: PostExecTransaction | undefined): boolean
-  /** After the last transaction, on an Ethereum chain; gives the header's requestsHash. @throws {RequestsError} {ViewError} {MissingError} */
+  /**
+   * Ends an Ethereum block after its last transaction.
+   * @returns the header's requestsHash
+   * @throws {RequestsError} {ViewError} {MissingError}
+   */
   finish(tail: BlockTail): Promise<Bytes | undefined>
   readonly executed: readonly ExecutedTransaction[]
   readonly gasUsed: bigint
   readonly logCount: number
   sums(): BlockSums
-  /** Journal position together with the counts of this block; revert goes back to it. */
+  /** Returns the journal position and the block's counts; `revert` restores both. */
   checkpoint(): BlockCheckpoint
   revert(to: BlockCheckpoint): void
   /**
-   * Touched since the checkpoint; from the opening when it is left out (system calls included). A promise, for an engine that fails here does
-   * not show either. @throws {ViewError} {MissingError}
+   * Returns the changes since the checkpoint; without one, since the block's opening, including
+   * system calls. Asynchronous, because a failing engine may have to be replaced.
+   * @throws {ViewError} {MissingError}
    */
   diff(since?: BlockCheckpoint): Promise<StateDiff>
-  /** Ends the session, once: nothing can be executed, undone or asked of the state then. What was executed, and its sums, stay. */
+  /**
+   * Closes the session, once; no state can be read or changed afterwards. Executed transactions and
+   * sums stay valid.
+   */
   close(): void
 }
 export type BlockCheckpoint = {
@@ -110,17 +133,20 @@ export type BlockCheckpoint = {
   readonly logCount: number
 }
 
-/** `reader` is the state after the parent block. */
+/** @param reader the state after the parent block */
 export type OpenBlock = (options: {
   readonly engine: Engine
   readonly chain: Pick<ChainSpec, 'rulesAt'>
   readonly reader: StateReader
   readonly attributes: BlockAttributes
-  /** State root after the parent and these changes: asked before Byzantium, when receipts had the root after each transaction. */
+  /**
+   * State root after the parent and these changes. Used before Byzantium, when each receipt had a
+   * root.
+   */
   readonly rootAfter?: (diff: StateDiff) => Bytes
 }) => BlockExecution
 
-/** The header of a block (or of a flashblock's prefix) from what is known of it. */
+/** Builds the header of a block, or of a block up to a flashblock. */
 export type BuildHeader = (options: {
   readonly rules: Rules
   readonly attributes: BlockAttributes
@@ -129,6 +155,13 @@ export type BuildHeader = (options: {
   readonly stateRoot: Bytes
   /** Storage root of the L2ToL1MessagePasser (Isthmus and later). */
   readonly withdrawalsRoot: Bytes | undefined
-  /** On an Ethereum chain: what is not as in a block without ommers, withdrawals and requests. */
+  /**
+   * Fields of an Ethereum block that differ from those of a block without ommers, withdrawals and
+   * requests.
+   */
   readonly tail?: Partial<Pick<Header, 'ommersHash' | 'withdrawalsRoot' | 'requestsHash' | 'nonce'>>
 }) => Header
+
+/** Returns the bytes that the transaction caches, or encodes them. */
+export const storedReceiptOf = (executed: ExecutedTransaction): Bytes =>
+  executed.storedReceipt ?? encodeStoredReceipt(executed.receipt)

@@ -1,4 +1,4 @@
-/** Whether a signed transaction may run now: go-ethereum's and reth's checks, in their order. */
+/** Checks whether a signed transaction may run now, in the order of go-ethereum and reth. */
 
 import { daFootprint, type L1FeeParameters, type RollupData } from '../../chainspec/l1-fee.ts'
 import type { Rules } from '../../chainspec/types.ts'
@@ -12,15 +12,15 @@ import { intrinsicGas } from './intrinsic-gas.ts'
 import { invalid } from './invalid.ts'
 import type { InvalidTransaction } from './types.ts'
 
-/** What the block leaves for a transaction. */
-export type Room = {
+/** Gas that the block has left for a transaction. */
+export type GasPool = {
   readonly gas: bigint
-  /** DA footprint (Jovian): what is left, and what the empty block had; undefined: not limited. */
+  /** DA footprint (Jovian): the rest, and the limit of an empty block. undefined means no limit. */
   readonly daFootprint: { readonly left: bigint; readonly limit: bigint } | undefined
   readonly blobGas: bigint
 }
 
-/** Checks that need no state: what is wrong stays wrong. */
+/** Checks that need no state, so that a failure is permanent. */
 export function checkForm(
   transaction: SignedTransaction,
   rules: Rules,
@@ -43,11 +43,14 @@ export function checkIntrinsicGas(
   rules: Rules,
 ): InvalidTransaction | undefined {
   const { gas, floor } = intrinsicGas(intrinsicInput(transaction), rules)
-  const least = gas > floor ? gas : floor
-  return transaction.gasLimit < least ? invalid.intrinsicGasTooLow() : undefined
+  const min = gas > floor ? gas : floor
+  return transaction.gasLimit < min ? invalid.intrinsicGasTooLow() : undefined
 }
 
-/** The sender's nonce, and that no contract is behind the sender (EIP-3607); a delegation is none (EIP-7702). */
+/**
+ * Checks the sender's nonce, and that the sender is no contract (EIP-3607). A delegation is allowed
+ * (EIP-7702).
+ */
 export function checkSender(
   transaction: SignedTransaction,
   session: Session,
@@ -61,7 +64,7 @@ export function checkSender(
   return undefined
 }
 
-/** Fees against the block's. A gasless transaction has none (gasless.ts). */
+/** Checks fees against the block's; not used for a gasless transaction (gasless.ts). */
 export function checkFees(
   transaction: SignedTransaction,
   env: BlockEnv,
@@ -72,28 +75,28 @@ export function checkFees(
   return undefined
 }
 
-export function checkRoom(
+export function checkGasPool(
   transaction: SignedTransaction,
-  room: Room,
+  gasPool: GasPool,
   l1:
     | { readonly data: RollupData; readonly parameters: L1FeeParameters; readonly rules: Rules }
     | undefined,
 ): InvalidTransaction | undefined {
-  if (transaction.gasLimit > room.gas) return invalid.exceedsBlockGasLimit()
-  if (transaction.type === 3 && blobGasOf(transaction) > room.blobGas)
+  if (transaction.gasLimit > gasPool.gas) return invalid.exceedsBlockGasLimit()
+  if (transaction.type === 3 && blobGasOf(transaction) > gasPool.blobGas)
     return invalid.blobHashes('blob gas limit of the block exceeded')
-  if (l1 === undefined || room.daFootprint === undefined) return undefined
-  const { left, limit } = room.daFootprint
+  if (l1 === undefined || gasPool.daFootprint === undefined) return undefined
+  const { left, limit } = gasPool.daFootprint
   const footprint = daFootprint(l1.data, l1.parameters, l1.rules)
   if (footprint > limit) return invalid.daFootprintTooLarge(footprint, limit)
   return footprint > left ? invalid.exceedsDaFootprintLimit() : undefined
 }
 
-/** Bytes 0xef0100 and an address (EIP-7702). */
+/** A delegation is 0xef0100 followed by an address (EIP-7702). */
 export const isDelegation = (code: Bytes): boolean =>
   code.length === 23 && code[0] === 0xef && code[1] === 0x01 && code[2] === 0x00
 
-/** Wei per gas that the sender is ready to pay. */
+/** Maximum wei per gas that the sender offers. */
 export function feesOf(transaction: SignedTransaction): {
   readonly maxFee: bigint
   readonly maxTip: bigint
@@ -121,19 +124,19 @@ export const intrinsicInput = (transaction: SignedTransaction) => ({
   authorizations: authorizationsOf(transaction).length,
 })
 
-/** Whether transactions of its type are there by now. */
+/** True if the rules allow the transaction's type. */
 export const isTypeKnown = ({ type }: SignedTransaction, rules: Rules): boolean =>
   type <= rules.newestTransactionType && (type !== 3 || rules.blobs !== undefined)
 
-/** EIP-4844, EIP-7594 and EIP-7702: what their lists must hold. */
+/** Checks the lists of EIP-4844, EIP-7594 and EIP-7702. */
 function checkLists(transaction: SignedTransaction, rules: Rules): InvalidTransaction | undefined {
   if (transaction.type === 3) {
     const { to, blobVersionedHashes } = transaction
     if (to === undefined) return invalid.blobHashes('blob transaction of type create')
     if (blobVersionedHashes.length === 0)
       return invalid.blobHashes('blob transaction missing blob hashes')
-    const { maxBlobsOfTransaction: most } = rules
-    if (most !== undefined && blobVersionedHashes.length > most)
+    const { maxBlobsOfTransaction: max } = rules
+    if (max !== undefined && blobVersionedHashes.length > max)
       return invalid.blobHashes('blob transaction has too many blobs')
     const wrong = blobVersionedHashes.findIndex((hash) => hash[0] !== 1)
     if (wrong >= 0)

@@ -1,40 +1,43 @@
-/** Which block most upstreams have: asked of all of them where none is followed yet, or where much hangs on the answer. */
+/**
+ * Agreement of most upstreams on a block. All are asked when none is followed yet, or when much
+ * depends on the response.
+ */
 
 import type { Hex } from '../../primitives/bytes.ts'
 import { quantity } from '../../primitives/hex.ts'
 import { Refusal } from '../../primitives/json-fields.ts'
+import { plurality } from '../upstream/choice.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
 import { decodeHead, type Head } from '../upstream/header-json.ts'
-import type { CallOptions } from '../upstream/transport.ts'
-import { mostVoices } from '../upstream/voices.ts'
+import type { CallOptions } from '../upstream/messages.ts'
 
-/** An upstream that says something else than the others. */
-export type Doubt = { readonly name: string; readonly message: string }
+/** An upstream that contradicts the others. */
+export type Suspicion = { readonly name: string; readonly message: string }
 
 export type Agreed = {
-  /** undefined: most have no block at that height. */
+  /** undefined: most upstreams have no block at that height. */
   readonly hash: Hex | undefined
-  /** Those that say so, in the order of naming. */
+  /** Upstreams that agree, in the order of naming. */
   readonly by: readonly Upstream[]
-  readonly doubts: readonly Doubt[]
+  readonly suspicions: readonly Suspicion[]
 }
 
-type HeadAnswer = { readonly upstream: Upstream; readonly answer: Head }
+type HeadResponse = { readonly upstream: Upstream; readonly response: Head }
 type AgreedHead = Agreed & { readonly number: number; readonly hash: Hex }
 type AgreeOptions = { readonly lagBlocks: number } & CallOptions
 
 /**
- * The newest block that most of them have; of two the one that was named first is believed.
+ * Returns the newest block that most upstreams have. Of two, the first named is believed.
  * @param upstreams in the order of naming
- * @param lagBlocks between two heads of one chain
- * @throws {UpstreamError} where none answers, or no block is that of most
+ * @param options `lagBlocks` is the allowed distance between two heads of one chain
+ * @throws {UpstreamError} when none answers, or there is no majority
  */
 export async function agreeOnHead(
   upstreams: readonly Upstream[],
   options: AgreeOptions,
 ): Promise<AgreedHead> {
-  const heads = await answers(upstreams, async (upstream) => {
+  const heads = await responsesOf(upstreams, async (upstream) => {
     const head = await headOf(upstream, 'latest', options)
     if (head === undefined) throw wrong(upstream, 'it has no latest block')
     return head
@@ -43,18 +46,18 @@ export async function agreeOnHead(
 }
 
 async function agreeAmong(
-  heads: readonly HeadAnswer[],
+  heads: readonly HeadResponse[],
   options: AgreeOptions,
 ): Promise<AgreedHead> {
   const { lagBlocks, ...callOptions } = options
-  const number = newestOfMost(
-    heads.map(({ answer }) => answer.number),
+  const number = newestOfMajority(
+    heads.map(({ response }) => response.number),
     lagBlocks,
   )
-  const reaching = heads.filter(({ answer }) => answer.number >= number)
+  const reaching = heads.filter(({ response }) => response.number >= number)
   const known = new Map(
-    reaching.flatMap(({ upstream, answer }) =>
-      answer.number === number ? [[upstream, answer.hash] as const] : [],
+    reaching.flatMap(({ upstream, response }) =>
+      response.number === number ? [[upstream, response.hash] as const] : [],
     ),
   )
   const agreed = await agreeOnBlock(
@@ -62,42 +65,49 @@ async function agreeAmong(
     number,
     { ...callOptions, known },
   )
-  const { hash, by, doubts } = agreed
+  const { hash, by, suspicions } = agreed
   if (hash === undefined) throw wrong(by[0]!, `it has no block ${number}, which it has told of`)
-  // Each says something else: the first named of three would choose alone.
-  if (doubts.length > by.length)
+  // Without agreement, the first named of three would decide alone.
+  if (suspicions.length > by.length)
     throw wrong(by[0]!, `block ${number} is ${hash} there, and most others say something else`)
-  if (doubts.length === 0) return { ...agreed, hash, number }
-  // The head of one that is not believed does not hold the others back. Each turn has fewer of them.
+  if (suspicions.length === 0) return { ...agreed, hash, number }
+  // A disagreeing upstream's head must not hold back the others. Each round has fewer upstreams.
   const rest = await agreeAmong(
     reaching.filter(({ upstream }) => by.includes(upstream)),
     options,
   )
-  return { ...rest, doubts: [...doubts, ...rest.doubts] }
+  return { ...rest, suspicions: [...suspicions, ...rest.suspicions] }
 }
 
-/** @param known what some have said already @throws {UpstreamError} where none answers */
+/**
+ * @param options `known` has hashes that upstreams have given already
+ * @throws {UpstreamError} when none answers
+ */
 export async function agreeOnBlock(
   upstreams: readonly Upstream[],
   number: number,
   { known, ...options }: { readonly known?: ReadonlyMap<Upstream, Hex> } & CallOptions = {},
 ): Promise<Agreed> {
-  const told = await answers(
+  const replies = await responsesOf(
     upstreams,
     async (upstream) =>
       known?.get(upstream) ?? (await headOf(upstream, quantity(number), options))?.hash,
   )
-  const { hash, by, doubts } = mostVoices(
+  const { hash, by, suspicions } = plurality(
     number,
-    told.map(({ upstream, answer }) => [upstream, answer]),
+    replies.map(({ upstream, response }) => [upstream, response]),
   )
   return {
-    ...{ hash, by },
-    doubts: doubts.map(({ source: { name }, message }) => ({ name, message })),
+    hash,
+    by,
+    suspicions: suspicions.map(({ source: { name }, message }) => ({ name, message })),
   }
 }
 
-/** undefined: it has none. @throws {UpstreamError} */
+/**
+ * Returns a head; undefined: the upstream has no such block.
+ * @throws {UpstreamError}
+ */
 export async function headOf(
   upstream: Pick<Upstream, 'name' | 'call'>,
   block: string,
@@ -115,21 +125,27 @@ export async function headOf(
 export const wrong = (upstream: Pick<Upstream, 'name'>, what: string): UpstreamError =>
   new UpstreamError('wrong', `${upstream.name}: ${what}`)
 
-/** The highest that more than half have come to: one of them alone cannot raise it. Of two the first, where they are far apart. */
-function newestOfMost(numbers: readonly number[], lagBlocks: number): number {
+/**
+ * Returns the highest number that more than half have reached, so a single upstream cannot raise
+ * it. Of two far apart, the first counts.
+ */
+function newestOfMajority(numbers: readonly number[], lagBlocks: number): number {
   const [first, second] = numbers
   if (numbers.length === 2 && Math.abs(first! - second!) > lagBlocks) return first!
   return numbers.toSorted((a, b) => b - a)[numbers.length >> 1]!
 }
 
-/** Of those that answer. @throws {UpstreamError} that of the first, where none does */
-async function answers<Answer>(
+/**
+ * Returns the responses of all upstreams that answer.
+ * @throws {UpstreamError} of the first upstream, when none answers
+ */
+async function responsesOf<Result>(
   upstreams: readonly Upstream[],
-  ask: (upstream: Upstream) => Promise<Answer>,
-): Promise<readonly { readonly upstream: Upstream; readonly answer: Answer }[]> {
-  const settled = await Promise.allSettled(upstreams.map(ask))
+  request: (upstream: Upstream) => Promise<Result>,
+): Promise<readonly { readonly upstream: Upstream; readonly response: Result }[]> {
+  const settled = await Promise.allSettled(upstreams.map(request))
   const found = settled.flatMap((one, at) =>
-    one.status === 'fulfilled' ? [{ upstream: upstreams[at]!, answer: one.value }] : [],
+    one.status === 'fulfilled' ? [{ upstream: upstreams[at]!, response: one.value }] : [],
   )
   const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
   const bug = failures.find((reason) => !(reason instanceof UpstreamError))

@@ -1,28 +1,31 @@
 /**
- * Requests to upstreams for state: so many a second, the urgent first. Canonical blocks before flashblocks, those before sends, those
- * before calls, which get at most a third of all; among sends, and among calls, clients take turns.
+ * Rate limit of requests for state, the urgent first: canonical blocks, flashblocks, sends, calls.
+ * Calls get at most a third of all requests. Clients take turns among sends, and among calls.
  */
-import type { Clock } from '../upstream/places.ts'
+import type { Clock } from '../upstream/permits.ts'
 
 export type FetchFor = 'canonical' | 'flashblock' | 'send' | 'call'
 
 export interface Budget {
-  /** Requests that may go in one message: more would overdraw a purse that others keep of us. */
+  /**
+   * Requests that may go in one message. A larger message would overdraw the bucket in which
+   * services count our requests.
+   */
   readonly batch: number
   /**
-   * Resolves when that many requests may go, all at once. The next ones wait until they are paid for.
-   * @throws {BudgetError} too many wait already, or the budget is closed; the reason of `signal`
+   * Waits until `count` requests may go at once. Later requests wait until these are paid.
+   * @throws {BudgetError} when too many wait, or the budget is closed; the reason of `signal`
    */
   take(count: number, of: Payer): Promise<void>
-  /** Requests that wait, by what they are for. */
+  /** Number of waiting requests of one purpose. */
   waiting(what: FetchFor): number
-  /** Who waits is refused. */
+  /** Rejects all waiting requests. */
   close(): void
 }
 
 export type Payer = {
   readonly what: FetchFor
-  /** Whose call it is; they take turns. */
+  /** The client of the call; clients take turns. */
   readonly client: string
   readonly signal?: AbortSignal | undefined
 }
@@ -30,7 +33,7 @@ export type Payer = {
 export type BudgetLimits = {
   /** Requests a second. */
   readonly upstreamRate: number
-  /** Requests that may wait for one kind of work, and for one client of it. */
+  /** Limits of waiting requests: for each purpose, and for each client of a purpose. */
   readonly fetchWaiting: number
   readonly fetchWaitingPerClient: number
 }
@@ -41,20 +44,20 @@ export const DEFAULT_BUDGET_LIMITS: BudgetLimits = {
   fetchWaitingPerClient: 4_000,
 }
 
-/** They are not asked for. */
+/** Requests that are refused by the budget. */
 export class BudgetError extends Error {
   override name = 'BudgetError'
 }
 
-/** The most urgent first. */
+/** Purposes, the most urgent first. */
 const ORDER: readonly FetchFor[] = ['canonical', 'flashblock', 'send', 'call']
 /**
- * Of a second's requests, what may go at once: as much again can be overdrawn by one message, and together that is what a service
- * takes whose own purse holds a second's.
+ * Seconds of requests that the bucket contains. One message can overdraw the bucket by as much
+ * again. The sum is one second, which is the size of a service's own bucket.
  */
-const HELD = 1 / 2
-const MOST_IN_BATCH = 100
-/** Of all requests, what calls may use. */
+const BURST_SECONDS = 1 / 2
+const MAX_IN_BATCH = 100
+/** Share of all requests that calls may use. */
 const CALL_SHARE = 1 / 3
 
 type Waiting = {
@@ -62,7 +65,7 @@ type Waiting = {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
-/** By client; whose turn it is comes first. */
+/** Waiting requests by client; the next client comes first. */
 type Line = Map<string, Waiting[]>
 
 export const createBudget = (limits: BudgetLimits, clock: Clock): Budget =>
@@ -73,17 +76,20 @@ class BudgetState implements Budget {
   readonly #limits: BudgetLimits
   readonly #clock: Clock
   readonly #lines = new Map<FetchFor, Line>(ORDER.map((what) => [what, new Map()]))
-  readonly #all: Purse
-  readonly #calls: Purse
+  readonly #all: Bucket
+  readonly #calls: Bucket
   #timer: (() => void) | undefined
   #isClosed = false
 
   constructor(limits: BudgetLimits, clock: Clock) {
-    this.batch = Math.min(MOST_IN_BATCH, Math.max(1, Math.floor(limits.upstreamRate * HELD)))
+    this.batch = Math.min(
+      MAX_IN_BATCH,
+      Math.max(1, Math.floor(limits.upstreamRate * BURST_SECONDS)),
+    )
     this.#limits = limits
     this.#clock = clock
-    this.#all = createPurse(limits.upstreamRate, clock)
-    this.#calls = createPurse(limits.upstreamRate * CALL_SHARE, clock)
+    this.#all = createBucket(limits.upstreamRate, clock)
+    this.#calls = createBucket(limits.upstreamRate * CALL_SHARE, clock)
   }
 
   async take(count: number, payer: Payer): Promise<void> {
@@ -143,7 +149,10 @@ class BudgetState implements Budget {
     this.#serve()
   }
 
-  /** Whoever can be paid for; then again when the next one can. What is less urgent does not go past it. */
+  /**
+   * Serves waiting requests in order while the bucket allows, and sets a timer for the next. Less
+   * urgent ones do not overtake it.
+   */
   #serve(): void {
     this.#timer?.()
     this.#timer = undefined
@@ -168,7 +177,7 @@ class BudgetState implements Budget {
   #pay(what: FetchFor, line: Line): void {
     const [client, mine] = line.entries().next().value!
     const { count, resolve } = mine.shift()!
-    // To the end of the line with those of its that are left.
+    // The client goes to the end of the line with its remaining requests.
     line.delete(client)
     if (mine.length > 0) line.set(client, mine)
     this.#all.spend(count)
@@ -181,24 +190,27 @@ const closed = () => new BudgetError('nothing is fetched any more: the node stop
 
 const sum = (list: readonly Waiting[]) => list.reduce((sum, { count }) => sum + count, 0)
 
-/** Fills up at a rate, holds what half a second brings, and may be overdrawn: the next one waits until it is not. */
-type Purse = ReturnType<typeof createPurse>
-function createPurse(perSecond: number, { now }: Pick<Clock, 'now'>) {
-  let held = perSecond * HELD
+/**
+ * A bucket that fills at a rate up to half a second's amount. Requests may overdraw the bucket, and
+ * then the next request waits until tokens are left.
+ */
+type Bucket = ReturnType<typeof createBucket>
+function createBucket(perSecond: number, { now }: Pick<Clock, 'now'>) {
+  let tokens = perSecond * BURST_SECONDS
   let at = now()
   const fill = () => {
     const time = now()
-    held = Math.min(perSecond * HELD, held + ((time - at) / 1_000) * perSecond)
+    tokens = Math.min(perSecond * BURST_SECONDS, tokens + ((time - at) / 1_000) * perSecond)
     at = time
   }
   return {
-    /** Until something can be paid; 0: now. */
+    /** Milliseconds until a request can be paid; 0: now. */
     delayMs(): number {
       fill()
-      return held > 0 ? 0 : (-held / perSecond) * 1_000 + 1
+      return tokens > 0 ? 0 : (-tokens / perSecond) * 1_000 + 1
     },
     spend(count: number): void {
-      held -= count
+      tokens -= count
     },
   }
 }

@@ -1,7 +1,9 @@
 /**
- * State that is missing, fetched from upstreams at our canonical head and handed to the keeper. An upstream that lags is asked at its own
- * head: what no local block wrote has one value from the first of our blocks on. A key that is asked for twice is fetched once; what the
- * keeper drops because the head has moved meanwhile is fetched again at the new one.
+ * Fetches missing state from upstreams at our canonical head, and submits it to the persistence
+ * thread. An upstream that lags is asked at its own head. Values that no local block wrote are the
+ * same since our first block.
+ * A key that is requested twice is fetched once. The persistence thread drops rows if the head has
+ * moved meanwhile, and they are fetched again at the new head.
  */
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
 import { describeMissing, type MissingKey } from '../../state/reader.ts'
@@ -9,15 +11,16 @@ import { slotKey } from '../../storage/blocks/block-codec.ts'
 import type { FillRow, StoredHead, StoreReader } from '../../storage/types.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { outsideText, UpstreamError } from '../upstream/error.ts'
-import type { Clock } from '../upstream/places.ts'
-import type { Call, CallOptions } from '../upstream/transport.ts'
+import type { Call, CallOptions } from '../upstream/messages.ts'
+import type { Clock } from '../upstream/permits.ts'
 import { type Budget, BudgetError, type FetchFor, type Payer } from './budget.ts'
 import {
-  AnswerFault,
   type FetchHead,
+  messagesOf,
   nameOf,
-  type Question,
   questionsOf,
+  ResponseFault,
+  readAll,
   type StateKey,
 } from './calls.ts'
 import type { Depth, LazyMode } from './depth.ts'
@@ -25,24 +28,27 @@ import type { Guesses } from './guesses.ts'
 
 export interface Fetcher {
   /**
-   * Resolves when each key has a row, or is known to have none. `client`: whose call it is for; once `signal` is aborted nobody waits.
-   * @throws {FetchError} in one line why not
+   * Resolves when each key has a row, or is known to have none. An aborted `signal` ends the wait.
+   * @throws {FetchError} with the reason in one line
    */
   fetch(keys: readonly MissingKey[], payer: Payer): Promise<void>
-  /** Rows of the state after a block, for who compares them with ours; nothing is kept. @throws {FetchError} */
+  /**
+   * Fetches rows of the state after a block for a comparison; they are not stored.
+   * @throws {FetchError}
+   */
   read(keys: readonly StateKey[], head: FetchHead, payer: Payer): Promise<readonly FillRow[]>
   close(): void
 }
 
 export type FetchLimits = {
-  /** Keys of one question to us. */
+  /** Keys of one request to the fetcher. */
   readonly fetchKeys: number
-  /** Milliseconds until it is answered, one way or the other. */
+  /** Milliseconds until a request succeeds or fails. */
   readonly fetchMs: number
-  /** Rest of an upstream that has given something wrong, and of one that has given nothing. */
+  /** Backoffs after a wrong response, and after a failure. */
   readonly upstreamRestMs: number
-  readonly failedRestMs: number
-  /** For an answer, where somebody else can be asked. */
+  readonly failedBackoffMs: number
+  /** Milliseconds for a response if another upstream can be asked. */
   readonly otherMs: number
 }
 
@@ -50,7 +56,7 @@ export const DEFAULT_FETCH_LIMITS: FetchLimits = {
   fetchKeys: 1_000,
   fetchMs: 8_000,
   upstreamRestMs: 60_000,
-  failedRestMs: 5_000,
+  failedBackoffMs: 5_000,
   otherMs: 1_500,
 }
 
@@ -60,13 +66,13 @@ const RETRY_MS = 100
 
 export type FetcherOptions = {
   readonly mode: LazyMode
-  /** Those that give what the mode needs; the first that answers counts. */
+  /** Upstreams that give what the mode needs; the first response counts. */
   upstreams(): readonly FetchUpstream[]
-  /** Our newest canonical block up to a height; undefined: blocks are being taken back. */
-  head(most: number): FetchHead | undefined
+  /** Returns our newest canonical block up to a height; undefined: a reorg is in progress. */
+  head(max: number): FetchHead | undefined
   readonly store: Pick<StoreReader, 'flatAccount' | 'flatSlot' | 'code' | 'codeOrigin'>
-  /** Hands rows to the keeper; resolves with its answer. */
-  fill(block: StoredHead, rows: readonly FillRow[]): Promise<{ readonly kept: number }>
+  /** Submits rows to the persistence thread, and resolves with its response. */
+  fill(block: StoredHead, rows: readonly FillRow[]): Promise<{ readonly written: number }>
   readonly budget: Budget
   readonly guesses: Guesses
   readonly clock: Clock
@@ -77,10 +83,12 @@ export type FetcherOptions = {
 export type FetchUpstream = {
   readonly upstream: Pick<Upstream, 'name' | 'batch'>
   readonly depth: Depth
-  /** The newest block that it has told of: it has no state above. undefined: it has not told. */
+  /**
+   * Newest block that the upstream has announced, above which it has no state. undefined: none
+   * announced.
+   */
   readonly head: number | undefined
 }
-/** For the metrics. */
 export type FetchCount =
   | 'state_fetched'
   | 'state_requests'
@@ -88,13 +96,11 @@ export type FetchCount =
   | 'state_wrong'
   | 'state_failed'
 
-/** Rows, and the block after which they are so. */
 type Read = { readonly block: FetchHead; readonly rows: readonly FillRow[] }
 
-/** Something is not at hand, and why. */
 export class FetchError extends Error {
   override name = 'FetchError'
-  /** For clients: the message without hosts. */
+  /** Message for clients, without hosts. */
   readonly outside: string
   constructor(message: string, outside = message) {
     super(message)
@@ -104,15 +110,15 @@ export class FetchError extends Error {
 
 export const createFetcher = (options: FetcherOptions): Fetcher => new OpenFetcher(options)
 
-/** The more urgent first. */
+/** Purposes by urgency, the most urgent first. */
 const RANK: Readonly<Record<FetchFor, number>> = { canonical: 0, flashblock: 1, send: 2, call: 3 }
 
 class OpenFetcher implements Fetcher {
   readonly #options: FetcherOptions
-  /** By key: what fetches it. */
+  /** Running fetches by key. */
   readonly #flights = new Map<string, { readonly rank: number; readonly done: Promise<void> }>()
-  /** By name of an upstream: until when it is not asked. */
-  readonly #rests = new Map<string, number>()
+  /** End of the backoff by upstream name. */
+  readonly #backoffs = new Map<string, number>()
   readonly #closing = new AbortController()
 
   constructor(options: FetcherOptions) {
@@ -166,13 +172,18 @@ class OpenFetcher implements Fetcher {
 
   #failure(error: unknown): unknown {
     const isOurs =
-      error instanceof UpstreamError || error instanceof AnswerFault || error instanceof BudgetError
+      error instanceof UpstreamError ||
+      error instanceof ResponseFault ||
+      error instanceof BudgetError
     if (!isOurs) return error
     const outside = error instanceof UpstreamError ? outsideText(error) : undefined
     return new FetchError(error.message, outside)
   }
 
-  /** Joins what is under way for the same keys, where that is as urgent; what comes to nothing there is fetched again. */
+  /**
+   * Joins running fetches of the same keys if they are as urgent. Keys that they do not bring are
+   * fetched again.
+   */
   async #all(keys: readonly StateKey[], payer: Payer): Promise<void> {
     const rank = RANK[payer.what]
     for (;;) {
@@ -189,7 +200,7 @@ class OpenFetcher implements Fetcher {
       const own = mine.size === 0 ? undefined : this.#fly(mine, rank, payer)
       const ends = [own, Promise.allSettled(under)]
       await Promise.race([Promise.all(ends), aborted(payer.signal!)])
-      // Its own end is the last word.
+      // Without joined fetches, its own result is final.
       if (under.size === 0) return
     }
   }
@@ -199,7 +210,7 @@ class OpenFetcher implements Fetcher {
       for (const name of mine.keys())
         if (this.#flights.get(name)?.done === done) this.#flights.delete(name)
     })
-    // Who waits for it hears of its end; it may be that nobody does any more.
+    // Waiters see the error. The handler is for the case that none waits any more.
     done.catch(() => {})
     for (const name of mine.keys()) this.#flights.set(name, { rank, done })
     return done
@@ -214,16 +225,19 @@ class OpenFetcher implements Fetcher {
           `${describeMissing(left[0]!)} was fetched ${tries} times, and the chain had moved each time`,
         )
       const { block, rows } = await this.#readAtHead(left, payer)
-      const { kept } = await fill({ number: block.number, hash: block.hash }, rows)
-      count('state_fetched', kept)
-      if (kept < rows.length) count('state_dropped', rows.length - kept)
+      const { written } = await fill({ number: block.number, hash: block.hash }, rows)
+      count('state_fetched', written)
+      if (written < rows.length) count('state_dropped', rows.length - written)
       left = left.filter((key) => !this.#isKnown(key))
       if (left.length > 0) await this.#sleep(RETRY_MS, payer.signal!)
     }
     guesses.learn(keys)
   }
 
-  /** At our head, or an older block of ours that an upstream has, which may be silent for a moment. */
+  /**
+   * Fetches at our head, or at an older block of ours that an upstream has. A silent upstream is
+   * tried again.
+   */
   async #readAtHead(keys: readonly StateKey[], payer: Payer): Promise<Read> {
     for (let tries = 1; ; tries++) {
       const newest = await this.#settledHead(payer.signal!)
@@ -232,14 +246,14 @@ class OpenFetcher implements Fetcher {
       try {
         return await this.#read(keys, headOf, payer)
       } catch (error) {
-        const isOfUpstream = error instanceof UpstreamError || error instanceof AnswerFault
+        const isOfUpstream = error instanceof UpstreamError || error instanceof ResponseFault
         if (!isOfUpstream || tries === FAILURE_TRIES) throw error
       }
       await this.#sleep(RETRY_MS * 2 ** tries, payer.signal!)
     }
   }
 
-  /** Waits while blocks are taken back. */
+  /** Waits until no reorg is in progress. */
   async #settledHead(signal: AbortSignal): Promise<FetchHead> {
     for (;;) {
       const head = this.#options.head(Number.POSITIVE_INFINITY)
@@ -248,7 +262,7 @@ class OpenFetcher implements Fetcher {
     }
   }
 
-  /** What a local block or another fetch has brought needs none. */
+  /** Whether a local block or another fetch has brought the key. */
   #isKnown(key: StateKey): boolean {
     const { store } = this.#options
     if (key.kind === 'code') return store.code(key.hash) !== undefined
@@ -273,9 +287,9 @@ class OpenFetcher implements Fetcher {
           ? {}
           : { hasOthers: true, withinMs: this.#options.limits.otherMs }
         const of = { head: block, takesHash, payer, options }
-        return { block, rows: await this.#ask(upstream, keys, of) }
+        return { block, rows: await this.#request(upstream, keys, of) }
       } catch (error) {
-        if (!(error instanceof UpstreamError) && !(error instanceof AnswerFault)) throw error
+        if (!(error instanceof UpstreamError) && !(error instanceof ResponseFault)) throw error
         if (payer.signal?.aborted) throw payer.signal.reason
         this.#rest(upstream.name, error)
         last = error
@@ -284,25 +298,31 @@ class OpenFetcher implements Fetcher {
     throw last ?? new FetchError('no upstream gives state now')
   }
 
-  /** Those that do not rest; where all do, all: they may be back. */
+  /**
+   * Returns upstreams without a backoff. If all have one, all are tried, because they may have
+   * recovered.
+   */
   #usable(): readonly FetchUpstream[] {
     const { upstreams, clock } = this.#options
     const all = upstreams()
     const now = clock.now()
-    const awake = all.filter(({ upstream }) => (this.#rests.get(upstream.name) ?? 0) <= now)
+    const awake = all.filter(({ upstream }) => (this.#backoffs.get(upstream.name) ?? 0) <= now)
     return awake.length > 0 ? awake : all
   }
 
-  #rest(name: string, error: UpstreamError | AnswerFault): void {
+  #rest(name: string, error: UpstreamError | ResponseFault): void {
     const { clock, limits, warn, count } = this.#options
-    const isWrong = error instanceof AnswerFault || error.kind === 'wrong'
-    this.#rests.set(name, clock.now() + (isWrong ? limits.upstreamRestMs : limits.failedRestMs))
+    const isWrong = error instanceof ResponseFault || error.kind === 'wrong'
+    this.#backoffs.set(
+      name,
+      clock.now() + (isWrong ? limits.upstreamRestMs : limits.failedBackoffMs),
+    )
     if (!isWrong) return
     count('state_wrong', 1)
     warn(`${name} is not asked for state for a while: ${error.message}`)
   }
 
-  async #ask(
+  async #request(
     upstream: FetchUpstream['upstream'],
     keys: readonly StateKey[],
     of: {
@@ -316,17 +336,18 @@ class OpenFetcher implements Fetcher {
     const { head, takesHash, payer, options } = of
     const { codeOrigin: originOf } = store
     const questions = questionsOf(keys, { mode, head, takesHash, originOf })
-    // A number is another block after a reorganisation: without a proof nobody would see it, with one it would seem to be wrong.
-    const isLookedAt = !takesHash
+    // After a reorg a number means another block. A response without a proof would be silently
+    // wrong, and a proof would seem invalid.
+    const isChecked = !takesHash
     const messages = messagesOf(questions, budget.batch - 1)
     const rows = await Promise.all(
       messages.map(async (own) => {
         const calls = own.flatMap(({ calls }) => calls)
-        if (isLookedAt)
+        if (isChecked)
           calls.push({ method: 'eth_getBlockByNumber', params: [quantity(head.number), false] })
-        const answers = await this.#send(upstream, calls, { payer, options })
-        if (isLookedAt) checkHash(answers.pop(), head)
-        return readAll(own, answers)
+        const responses = await this.#send(upstream, calls, { payer, options })
+        if (isChecked) checkHash(responses.pop(), head)
+        return readAll(own, responses)
       }),
     )
     return rows.flat()
@@ -341,13 +362,13 @@ class OpenFetcher implements Fetcher {
     await budget.take(calls.length, payer)
     count('state_requests', calls.length)
     const { signal } = payer
-    const answers = await upstream.batch(calls, {
+    const responses = await upstream.batch(calls, {
       ...options,
       ...(signal === undefined ? {} : { signal }),
     })
-    return answers.map((answer) => {
-      if ('error' in answer) throw answer.error
-      return answer.result
+    return responses.map((response) => {
+      if ('error' in response) throw response.error
+      return response.result
     })
   }
 
@@ -362,29 +383,6 @@ class OpenFetcher implements Fetcher {
 function stateKey(key: MissingKey): StateKey {
   if (key.kind !== 'blockHash') return key
   throw new FetchError(`${describeMissing(key)} is not kept: it is below the first block here`)
-}
-
-/** A question's calls stay together. */
-function messagesOf(questions: readonly Question[], most: number): readonly Question[][] {
-  const messages: Question[][] = []
-  let calls = Number.POSITIVE_INFINITY
-  for (const question of questions) {
-    calls += question.calls.length
-    if (calls > most) {
-      messages.push([])
-      calls = question.calls.length
-    }
-    messages.at(-1)!.push(question)
-  }
-  return messages
-}
-
-function readAll(questions: readonly Question[], answers: readonly unknown[]): readonly FillRow[] {
-  let at = 0
-  return questions.flatMap(({ calls, read }) => {
-    at += calls.length
-    return read(answers.slice(at - calls.length, at))
-  })
 }
 
 function checkHash(block: unknown, { number, hash }: FetchHead): void {

@@ -1,6 +1,7 @@
 /**
- * What a run will ask for next: slots that runs of the same code have read before. Learnt from what was fetched; a fixed place of a
- * contract (its owner, its implementation, its total supply) is one in all contracts of its code.
+ * Slots that an execution will probably read, because earlier executions of the same code have read
+ * them. Guesses are learnt from fetched keys. A fixed slot (owner, implementation, total supply) is
+ * the same in all contracts of one code.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
@@ -11,20 +12,22 @@ import type { StoreReader } from '../../storage/types.ts'
 import type { StateKey } from './calls.ts'
 
 export interface Guesses {
-  /** Slots of the accounts among these keys whose code is known, and that nobody has fetched yet; none of the keys themselves. */
+  /**
+   * Returns guessed slots of the accounts among these keys if their code is known. Slots in the
+   * store and the keys themselves are excluded.
+   */
   slotsOf(keys: readonly StateKey[]): readonly StateKey[]
-  /** These were asked for. */
   learn(keys: readonly StateKey[]): void
 }
 
-/** Codes, and places of each; what was learnt first goes first. */
-const MOST_CODES = 4_096
-const MOST_SLOTS = 16
-/** Of one question. */
-const MOST_GUESSES = 64
+/** Limits of codes, and of slots for each; the oldest are dropped. */
+const MAX_CODES = 4_096
+const MAX_SLOTS = 16
+/** Limit of guesses for one request. */
+const MAX_GUESSES = 64
 
 export function createGuesses(store: Pick<StoreReader, 'flatAccount' | 'flatSlot'>): Guesses {
-  /** By code hash: places, by key. */
+  /** Slots by code hash. */
   const known = new Map<string, Map<string, Bytes>>()
 
   const codeOf = (address: Bytes): string | undefined => {
@@ -44,21 +47,21 @@ export function createGuesses(store: Pick<StoreReader, 'flatAccount' | 'flatSlot
           if (named.has(nameOf(guess)) || store.flatSlot(slotKey(address, key)) !== 'missing')
             continue
           guesses.push(guess)
-          if (guesses.length === MOST_GUESSES) return guesses
+          if (guesses.length === MAX_GUESSES) return guesses
         }
       return guesses
     },
     learn(keys) {
       for (const key of keys) {
-        if (key.kind !== 'slot' || !isPlace(key.key)) continue
+        if (key.kind !== 'slot' || !isPlainSlot(key.key)) continue
         const code = codeOf(key.address)
         if (code === undefined) continue
-        const places = known.get(code) ?? new Map<string, Bytes>()
-        places.set(latin1(key.key), key.key.slice())
-        if (places.size > MOST_SLOTS) places.delete(places.keys().next().value!)
+        const slots = known.get(code) ?? new Map<string, Bytes>()
+        slots.set(latin1(key.key), key.key.slice())
+        if (slots.size > MAX_SLOTS) slots.delete(slots.keys().next().value!)
         known.delete(code)
-        known.set(code, places)
-        if (known.size > MOST_CODES) known.delete(known.keys().next().value!)
+        known.set(code, slots)
+        if (known.size > MAX_CODES) known.delete(known.keys().next().value!)
       }
     },
   }
@@ -70,8 +73,11 @@ function addressesIn(keys: readonly StateKey[]): Iterable<Bytes> {
   return found.values()
 }
 
-/** Numbered by the compiler, or named by EIP-1967; an entry of a mapping or an array is of one contract alone. */
-const isPlace = (key: Bytes): boolean =>
+/**
+ * Whether a slot is numbered by the compiler or named by EIP-1967. Entries of mappings and arrays
+ * belong to one contract alone.
+ */
+const isPlainSlot = (key: Bytes): boolean =>
   key.subarray(0, 30).every((byte) => byte === 0) || NAMED.has(latin1(key))
 
 const NAMED: ReadonlySet<string> = new Set(

@@ -1,4 +1,4 @@
-/** What all upstreams can be asked of the state, each once. */
+/** Probes the depth of all upstreams. */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import { Refusal } from '../../primitives/json-fields.ts'
 import type { Upstream } from '../upstream/client.ts'
@@ -9,15 +9,15 @@ import type { LazySource } from './start.ts'
 
 export type ProbedUpstream = { readonly upstream: Upstream; readonly depth: Depth }
 export type Probing = {
-  /** Those that answer, in the order of naming. */
+  /** Upstreams that answer, in the order of naming. */
   readonly probed: readonly ProbedUpstream[]
-  /** Of each other one, why not. */
+  /** Reasons why the other upstreams were not probed. */
   readonly silent: readonly string[]
-  /** One has another chain, as this says. */
+  /** Message about an upstream with another chain. */
   readonly foreign: string | undefined
 }
 
-/** @param upstreams which fail as `foreign` where they have another chain */
+/** @param upstreams fail as `foreign` if they have another chain */
 export async function probeAll(upstreams: readonly Upstream[], chain: ChainSpec): Promise<Probing> {
   const found = await Promise.all(upstreams.map((upstream) => probeOne(upstream, chain)))
   return {
@@ -46,7 +46,7 @@ async function probeOne(
   }
 }
 
-/** Those that give no state in this mode have a voice all the same. */
+/** Returns sources of this mode. Upstreams that give no state are included, because they vote. */
 export const sourcesIn = (mode: LazyMode, probed: readonly ProbedUpstream[]): LazySource[] =>
   probed.map(({ upstream, depth }) => ({
     upstream,

@@ -1,4 +1,7 @@
-/** Answers of eth_getProof (EIP-1186), verified against a state root: what they prove of an account and its slots, or an error that names what is wrong. */
+/**
+ * Verifies responses of eth_getProof (EIP-1186) against a state root. The result is the proven
+ * account and slots, or an error with the fault.
+ */
 
 import type { Bytes } from '../../primitives/bytes.ts'
 import {
@@ -24,31 +27,40 @@ import { bigintToBytes, equalBytes } from '../../primitives/words.ts'
 import { encodeAccount } from '../../state/account-codec.ts'
 
 export type ProvenAccount = {
-  /** 72 bytes (state/account-codec.ts); undefined: there is none. */
+  /** 72 bytes (state/account-codec.ts); undefined: there is no account. */
   readonly account: Bytes | undefined
-  /** EMPTY_ROOT where there is no account. */
+  /** EMPTY_ROOT if there is no account. */
   readonly storageRoot: Bytes
   /** 32 bytes each, in the order of the keys; undefined: zero. */
   readonly slots: readonly (Bytes | undefined)[]
 }
 
-/** What was asked, and what it has to be proven under. */
-export type Asked = {
+/** The requested keys, and the root under which they must be proven. */
+export type ProofRequest = {
   readonly stateRoot: Bytes
   readonly address: Bytes
   readonly keys: readonly Bytes[]
 }
 
-/** A proof proves nothing: its message says which one, and where. */
+/** An invalid proof; the message says which one, and where. */
 export class ProofFault extends Error {
   override name = 'ProofFault'
 }
 
-/** The longest path has 64 nibbles; a node that is part of another may come on its own as well. */
-const MOST_NODES = 129
+/**
+ * Limit of nodes in a proof. The longest path has 64 nibbles, and a node embedded in another may
+ * also come separately.
+ */
+const MAX_NODES = 129
 
-/** Only what is proven counts: the fields beside the proofs are not looked at. @throws {ProofFault} */
-export function readProof(json: unknown, { stateRoot, address, keys }: Asked): ProvenAccount {
+/**
+ * Returns only proven values. Fields beside the proofs are ignored.
+ * @throws {ProofFault}
+ */
+export function readProof(
+  json: unknown,
+  { stateRoot, address, keys }: ProofRequest,
+): ProvenAccount {
   const { accountProof, storageProof } = readable(() => partsOf(json))
   const leaf = proven('accountProof', accountProof, { root: stateRoot, key: keccak256(address) })
   if (leaf === undefined)
@@ -81,16 +93,16 @@ function partsOf(json: unknown) {
 
 function nodesOf(value: unknown, name: string): readonly Bytes[] {
   const nodes = readArray(value, name)
-  if (nodes.length > MOST_NODES)
-    throw new Refusal(name, `at most ${MOST_NODES} nodes`, nodes.length)
+  if (nodes.length > MAX_NODES) throw new Refusal(name, `at most ${MAX_NODES} nodes`, nodes.length)
   return nodes.map((node, at) => readBytes(node, `${name}[${at}]`))
 }
 
 type Sought = { readonly root: Bytes; readonly key: Bytes }
 
 /**
- * The value of a hashed key in the trie with this root, undefined where the nodes prove that there is none. Each node is the one that
- * its parent names by hash; one shorter than 32 bytes stands in its parent, and may follow it in the list all the same.
+ * Returns the value of a hashed key in the trie with this root; undefined: the nodes prove its
+ * absence. Each node's hash is in its parent. A node shorter than 32 bytes is embedded in its
+ * parent, and may also follow in the list.
  */
 function proven(name: string, nodes: readonly Bytes[], { root, key }: Sought): Bytes | undefined {
   if (nodes.length === 0) {
@@ -122,11 +134,14 @@ function proven(name: string, nodes: readonly Bytes[], { root, key }: Sought): B
 
 type Steps = { next(hash: Bytes): RlpItem; within(item: RlpItem): RlpItem }
 
-/** @throws {RlpError} {Refusal} for what is no node */
+/**
+ * @throws {RlpError} for malformed RLP
+ * @throws {Refusal} for a malformed node
+ */
 function walk(key: Bytes, root: RlpItem, { next, within }: Steps): Bytes | undefined {
   let node = root
   for (let depth = 0; ; ) {
-    // An empty trie is an empty string.
+    // An empty string is the empty trie.
     if (isBytes(node)) return noValue(node)
     let child: RlpItem
     if (node.length === BRANCH_ITEMS) {
@@ -173,7 +188,11 @@ function pathOf(item: RlpItem): { readonly isLeaf: boolean; readonly path: reado
   return { isLeaf, path }
 }
 
-/** A leaf of the state trie. @throws {RlpError} {Refusal} */
+/**
+ * Decodes a leaf of the state trie.
+ * @throws {RlpError}
+ * @throws {Refusal}
+ */
 function accountOf(leaf: Bytes): { readonly account: Bytes; readonly storageRoot: Bytes } {
   const items = readList(decodeRlp(leaf))
   if (items.length !== 4) throw new Refusal('account', '4 fields', items.length)
@@ -186,7 +205,11 @@ function accountOf(leaf: Bytes): { readonly account: Bytes; readonly storageRoot
   return { account, storageRoot: readFixed(storageRoot!, 32) }
 }
 
-/** A leaf of a storage trie. @throws {RlpError} {Refusal} */
+/**
+ * Decodes a leaf of a storage trie.
+ * @throws {RlpError}
+ * @throws {Refusal}
+ */
 function slotOf(leaf: Bytes, name: string): Bytes {
   const value = readUint(decodeRlp(leaf), 32)
   if (value === 0n) throw new Refusal(name, 'a value that is not zero')
@@ -195,7 +218,7 @@ function slotOf(leaf: Bytes, name: string): Bytes {
 
 const isBytes = (item: RlpItem): item is Bytes => item instanceof Uint8Array
 
-/** Whatever is wrong in an answer is a fault of the proof. */
+/** Turns decoding errors into a fault of the proof. */
 function readable<T>(read: () => T, where?: string): T {
   try {
     return read()

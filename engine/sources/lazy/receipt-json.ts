@@ -1,4 +1,7 @@
-/** Receipts as eth_getBlockReceipts has them (execution-apis: schemas/receipt.yaml; op-geth: core/types/receipt.go) → receipts. */
+/**
+ * Decodes receipts of eth_getBlockReceipts (execution-apis: schemas/receipt.yaml; op-geth:
+ * core/types/receipt.go).
+ */
 import {
   field,
   type JsonObject,
@@ -11,7 +14,11 @@ import {
 import type { L1Fee, Log, Receipt } from '../../primitives/receipt.ts'
 import { bloomOf } from '../../primitives/receipt-codec.ts'
 
-/** Of a block, in its order. Held to the receipts root by who takes them; what a root does not hold is as right as the upstream. @throws {Refusal} */
+/**
+ * Decodes the receipts of a block, in order. The caller verifies the receipts root; fields outside
+ * it are trusted.
+ * @throws {Refusal}
+ */
 export function readReceipts(json: unknown): readonly Receipt[] {
   let before = 0n
   return readArray(json, 'receipts').map((one, at) => {
@@ -21,7 +28,7 @@ export function readReceipts(json: unknown): readonly Receipt[] {
   })
 }
 
-/** @param before gas of the transactions before it in its block */
+/** @param before cumulative gas of the transactions before this one */
 function readReceipt(json: JsonObject, before: bigint): Receipt {
   const type = field(json, 'type')
   const logs = readArray(field(json, 'logs'), 'logs').map(readLog)
@@ -30,7 +37,7 @@ function readReceipt(json: JsonObject, before: bigint): Receipt {
   const depositNonce = optional(json, 'depositNonce')
   const depositReceiptVersion = optional(json, 'depositReceiptVersion')
   const isPostExec = type !== undefined && readQuantity(type, 'type', 8) === 0x7dn
-  // A post-exec transaction pays nothing, whatever figures its upstream shows for it.
+  // A post-exec transaction pays no L1 fee, even if its upstream shows one.
   const l1 = isPostExec ? undefined : readL1Fee(json)
   const gasRefund = optional(json, 'opGasRefund') ?? (json['opGasRefund'] === null ? 0n : undefined)
   if (cumulativeGasUsed < before) throw new Refusal('cumulativeGasUsed', `at least ${before}`)
@@ -72,7 +79,7 @@ function readLog(value: unknown): Log {
   }
 }
 
-/** undefined: the chain has none, or the transaction is a deposit. */
+/** undefined: the chain has no L1 fee, or the transaction is a deposit. */
 function readL1Fee(json: JsonObject): L1Fee | undefined {
   const [l1GasPrice, l1GasUsed, l1Fee] = L1_REQUIRED.map((key) => optional(json, key))
   if (l1GasPrice === undefined || l1GasUsed === undefined || l1Fee === undefined) return undefined
@@ -80,11 +87,13 @@ function readL1Fee(json: JsonObject): L1Fee | undefined {
     const value = optional(json, key)
     return value === undefined ? [] : [[key, value] as const]
   })
-  // On an OP chain it is the footprint of a transaction's data.
+  // On an OP chain this field is the footprint of a transaction's data.
   const blobGasUsed = optional(json, 'blobGasUsed')
   const scalar = field(json, 'l1FeeScalar')
   return {
-    ...{ l1GasPrice, l1GasUsed, l1Fee },
+    l1GasPrice,
+    l1GasUsed,
+    l1Fee,
     ...Object.fromEntries(more),
     ...(typeof scalar === 'string' ? { l1FeeScalar: scalar } : {}),
     ...(blobGasUsed === undefined ? {} : { blobGasUsed }),
@@ -101,7 +110,7 @@ const L1_MORE = [
   'daFootprintGasScalar',
 ] as const
 
-/** Of a blob transaction on an L1 chain. */
+/** Reads blob gas of a blob transaction on an L1 chain. */
 function blobGasOf(json: JsonObject) {
   const blobGasPrice = optional(json, 'blobGasPrice')
   const blobGasUsed = optional(json, 'blobGasUsed')

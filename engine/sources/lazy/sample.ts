@@ -1,6 +1,6 @@
 /**
- * Some values that a block wrote, compared with the upstream's after it: without a trie no root shows a mistake of ours. Who finds a
- * difference stops being right about anything.
+ * Compares some values that a block wrote with the upstream's, because without a trie no root
+ * reveals a mistake. The follower halts the writer at a difference.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
@@ -12,11 +12,16 @@ import type { Fetcher } from './fetcher.ts'
 
 export type Sampled = {
   readonly key: StateKey
-  /** 72 bytes of an account, 32 of a slot; undefined: it is absent, or zero. Ours, after the block. */
+  /**
+   * Our value after the block: 72 bytes of an account or 32 of a slot; undefined: absent or zero.
+   */
   readonly value: Bytes | undefined
 }
 
-/** @returns the first difference, in one line; undefined: there is none @throws {FetchError} nobody says */
+/**
+ * @returns the first difference, in one line; undefined: there is none
+ * @throws {FetchError} when no upstream answers
+ */
 export async function findDifference(
   fetcher: Pick<Fetcher, 'read'>,
   block: FetchHead,
@@ -32,7 +37,7 @@ export async function findDifference(
   for (const { key, value } of sample) {
     const their = theirs.get(nameOf(key))
     if (isSame(value, their)) continue
-    return `${describeMissing(key)} after block ${block.number} is ${shown(value)} here and ${shown(their)} at the upstream`
+    return `${describeMissing(key)} after block ${block.number} is ${format(value)} here and ${format(their)} at the upstream`
   }
   return undefined
 }
@@ -47,5 +52,5 @@ function keyOf(row: FillRow): Sampled | undefined {
 const isSame = (a: Bytes | undefined, b: Bytes | undefined): boolean =>
   a === undefined || b === undefined ? a === b : equalBytes(a, b)
 
-const shown = (value: Bytes | undefined): string =>
+const format = (value: Bytes | undefined): string =>
   value === undefined ? 'absent' : bytesToHex(value)

@@ -1,81 +1,94 @@
 /**
- * A lazy state from upstreams: begun at the newest block that most of them have where there is none, gone on with where their state
- * reaches back to our head, begun anew where it does not, or where the chain was reorganised deeper than we can undo. At a start it
- * is done before any other thread is there, while the node runs by its keeper.
+ * A lazy state starts at the newest block that most upstreams have. A later start continues if
+ * their state reaches back to our head. Otherwise, or after a reorg deeper than the undo window,
+ * the state restarts.
+ * At a start of the process this happens before any other thread exists; later the persistence
+ * thread does it.
  */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Hex } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { openStore } from '../../storage/blocks/store.ts'
 import type { Database } from '../../storage/database/types.ts'
-import { beginLazy, lazyDirectory, unfoldedHashes } from '../../storage/lazy/begin.ts'
+import { lazyDirectory, startLazyState, unpersistedHashes } from '../../storage/lazy/directory.ts'
 import { checkStart, LazyStartError } from '../../storage/lazy/start.ts'
-import type { Beginning, Start, StoredHead, StoreReader } from '../../storage/types.ts'
+import type { ResyncStart, Start, StoredHead, StoreReader } from '../../storage/types.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
+import type { CallOptions } from '../upstream/messages.ts'
 import type { Point } from '../upstream/tracker-types.ts'
-import type { CallOptions } from '../upstream/transport.ts'
-import { agreeOnBlock, agreeOnHead, type Doubt, wrong } from './agree.ts'
+import { agreeOnBlock, agreeOnHead, type Suspicion, wrong } from './agree.ts'
 import { readStart } from './read-start.ts'
 
-export type LazyBegun = {
-  /** `begun`: the directory was empty. `anew`: `why` says what became of the old state. `on`: it goes on from its head. */
+export type LazyStarted = {
+  /**
+   * `begun`: the directory was empty. `anew`: the state restarted for the reason `why`. `on`: it
+   * continues from its head.
+   */
   readonly status: 'begun' | 'anew' | 'on'
   readonly head: StoredHead
   readonly why: string | undefined
-  /** Of upstreams that most others contradict. */
-  readonly doubts: readonly Doubt[]
-  /** What it was begun with; undefined: it goes on. */
-  readonly start: Beginning | undefined
+  /** Upstreams that most others contradict. */
+  readonly suspicions: readonly Suspicion[]
+  /** Data of a start or restart; undefined: the state continues. */
+  readonly start: ResyncStart | undefined
 }
 
-/** `depth`: how far below its head its state can be read, in the mode that the node is in; undefined: it gives none. */
+/**
+ * `depth`: how far below its head the upstream gives state in the node's mode; undefined: it gives
+ * none.
+ */
 export type LazySource = { readonly upstream: Upstream; readonly depth: number | undefined }
 
 export type PlanLimits = {
   readonly chain: ChainSpec
-  /** Folded blocks that can be undone. */
+  /** Persisted blocks that can be unwound. */
   readonly undoBlocks: number
-  /** Between two heads of one chain. */
+  /** Allowed distance between two heads of one chain. */
   readonly lagBlocks: number
 } & CallOptions
 
 export type LazyStartOptions = { readonly database: Database } & PlanLimits
 
-/** What a directory has that was begun before. */
 export type KnownChain = {
   readonly head: number
   readonly oldestBlock: number
   readonly lazyStart: number
-  /** A start that began it anew was cut off. */
+  /** An earlier restart was interrupted. */
   readonly isCut: boolean
-  /** Nothing up to here is left for another chain while the node runs; undefined: whoever starts it again wants it so. */
+  /**
+   * Height up to which a running node accepts no other chain. undefined at a start, because the
+   * operator wants it.
+   */
   readonly finalized: number | undefined
-  readonly isUnfoldable: (number: number) => boolean
-  /** A block above the head that cannot be executed here, and why. */
+  readonly canUnwindTo: (number: number) => boolean
+  /** A block above the head that cannot be executed here, with the reason. */
   readonly past?: { readonly number: number; readonly why: string } | undefined
-  /** undefined: it has none. */
+  /** undefined: there is no block at that height. */
   readonly hashOf: (number: number) => Hex | undefined
 }
 
-export type LazyPlan = { readonly doubts: readonly Doubt[] } & (
+export type LazyPlan = { readonly suspicions: readonly Suspicion[] } & (
   | { readonly status: 'on' }
   | {
       readonly status: 'begun' | 'anew'
-      readonly start: Beginning
+      readonly start: ResyncStart
       readonly why: string | undefined
     }
 )
 
 /**
- * Before any other thread opens the directory.
+ * Starts a lazy state, before any other thread opens the directory.
  * @param sources in the order of naming
- * @throws {UpstreamError} {LazyStartError} {DatabaseError} {StoredChainError}
+ * @throws {UpstreamError}
+ * @throws {LazyStartError}
+ * @throws {DatabaseError}
+ * @throws {StoredChainError}
  */
 export async function startLazy(
   sources: readonly LazySource[],
   options: LazyStartOptions,
-): Promise<LazyBegun> {
+): Promise<LazyStarted> {
   const { database, chain } = options
   const { status } = lazyDirectory(database)
   if (status === 'whole')
@@ -84,46 +97,53 @@ export async function startLazy(
     )
   const known = status === 'empty' ? undefined : knownChain(database, status === 'cut')
   const plan = await planLazy(sources, known, options)
-  const { doubts } = plan
+  const { suspicions } = plan
   if (plan.status === 'on') {
     const head = openStore(database).durableHead()
-    return { status: 'on', head, why: undefined, doubts, start: undefined }
+    return { status: 'on', head, why: undefined, suspicions, start: undefined }
   }
   const { start, why } = plan
-  return { status: plan.status, head: beginLazy(database, chain, start), why, doubts, start }
+  return {
+    status: plan.status,
+    head: startLazyState(database, chain, start),
+    why,
+    suspicions,
+    start,
+  }
 }
 
 function knownChain(database: Database, isCut: boolean): KnownChain {
   const store = openStore(database)
-  const unfolded = unfoldedHashes(database)
+  const unpersisted = unpersistedHashes(database)
   return {
     ...knownStart(store),
     head: store.durableHead().number,
     isCut,
     finalized: undefined,
     hashOf(number) {
-      const hash = unfolded.get(number) ?? store.hashOfNumber(number)
+      const hash = unpersisted.get(number) ?? store.hashOfNumber(number)
       return hash && bytesToHex(hash)
     },
   }
 }
 
-/** Of a lazy directory. */
 export function knownStart(
   store: StoreReader,
-): Pick<KnownChain, 'oldestBlock' | 'lazyStart' | 'isUnfoldable'> {
+): Pick<KnownChain, 'oldestBlock' | 'lazyStart' | 'canUnwindTo'> {
   const { oldestBlock, block } = store.lazyStart()!
   return {
     oldestBlock,
     lazyStart: block.number,
-    isUnfoldable: (number) => store.isUnfoldable(number),
+    canUnwindTo: (number) => store.canUnwindTo(number),
   }
 }
 
 /**
- * What is to be done, and with what. Nothing is changed.
- * @param known undefined: there is nothing yet
- * @throws {UpstreamError} {LazyStartError} of the last upstream that was asked
+ * Decides between a start, a restart and no change, and reads the data for it. The directory is not
+ * changed.
+ * @param known undefined: there is no chain yet
+ * @throws {UpstreamError}
+ * @throws {LazyStartError} of the last upstream that was asked
  */
 export async function planLazy(
   sources: readonly LazySource[],
@@ -132,7 +152,7 @@ export async function planLazy(
 ): Promise<LazyPlan> {
   const upstreams = sources.map(({ upstream }) => upstream)
   const agreed = await agreeOnHead(upstreams, options)
-  const { doubts } = agreed
+  const { suspicions } = agreed
   const giving = sources.filter(
     ({ upstream, depth }) => depth !== undefined && agreed.by.includes(upstream),
   )
@@ -142,16 +162,16 @@ export async function planLazy(
       `block ${agreed.number} is ${agreed.hash} at upstreams that give no state`,
     )
   const keptUpTo = known && (await newestShared(upstreams, known, options))
-  const why = known && reasonToBegin(known, { head: agreed, keptUpTo, giving, options })
-  if (known !== undefined && why === undefined) return { status: 'on', doubts }
+  const why = known && resyncReason(known, { head: agreed, keptUpTo, giving, options })
+  if (known !== undefined && why === undefined) return { status: 'on', suspicions }
   await checkFinal(upstreams, known, options)
   const start = await startOf(giving, agreed, options)
   return known === undefined
-    ? { status: 'begun', start, why, doubts }
-    : { status: 'anew', start: { ...start, keptUpTo }, why, doubts }
+    ? { status: 'begun', start, why, suspicions }
+    : { status: 'anew', start: { ...start, keptUpTo }, why, suspicions }
 }
 
-/** @throws {UpstreamError} */
+/** @throws {UpstreamError} when most upstreams contradict a final block */
 async function checkFinal(
   upstreams: readonly Upstream[],
   known: KnownChain | undefined,
@@ -165,8 +185,11 @@ async function checkFinal(
     throw wrong(by[0]!, `block ${finalized} is ${hash} there and ${ours} here, where it is final`)
 }
 
-/** undefined: it goes on. @throws {LazyStartError} */
-function reasonToBegin(
+/**
+ * Returns the reason for a restart; undefined: the state continues.
+ * @throws {LazyStartError}
+ */
+function resyncReason(
   known: KnownChain,
   of: {
     readonly head: Point
@@ -182,19 +205,19 @@ function reasonToBegin(
     throw new LazyStartError(`the upstreams have no block after ${past.number} yet`)
   if (past !== undefined) return past.why
   const ours = known.head
-  const behind = head.number - ours
+  const lagBlocks = head.number - ours
   const depth = Math.max(...giving.map(({ depth }) => depth!))
-  if (behind > depth)
-    return `block ${ours} is ${behind} blocks behind the upstream, whose state reaches ${depth} back`
-  // Upstreams that are behind us say nothing of the blocks that they do not have.
+  if (lagBlocks > depth)
+    return `block ${ours} is ${lagBlocks} blocks behind the upstream, whose state reaches ${depth} back`
+  // Upstreams that lag behind us do not contradict blocks that they lack.
   const shared = keptUpTo ?? -1
   if (shared >= Math.min(ours, head.number)) return undefined
-  const isUndone = ours - shared <= options.undoBlocks && known.isUnfoldable(shared)
+  const isUndone = ours - shared <= options.undoBlocks && known.canUnwindTo(shared)
   if (isUndone && shared >= known.lazyStart) return undefined
   return `the upstream has another chain from block ${shared + 1} on, and blocks up to ${ours} cannot be undone that far`
 }
 
-/** The newest block of ours that most upstreams have too; undefined: none is. */
+/** Returns the newest block of ours that most upstreams have too; undefined: there is none. */
 async function newestShared(
   upstreams: readonly Upstream[],
   known: KnownChain,
@@ -207,7 +230,7 @@ async function newestShared(
   let high = known.head
   const lowest = known.oldestBlock
   if (await isShared(high)) return high
-  // Steps that double, then halves: what is shared is shared all the way down.
+  // Doubling steps, then bisection, because all blocks below a shared one are shared.
   let low = high
   for (let step = 1; ; step *= 2) {
     high = low
@@ -223,7 +246,7 @@ async function newestShared(
   return low
 }
 
-/** Of the first that gives it as its hashes say. */
+/** Returns the start of the first source that passes verification. */
 async function startOf(
   sources: readonly LazySource[],
   head: Point,

@@ -1,27 +1,36 @@
-/** What a canonical block touches, before it is executed here: the upstream's own trace names the keys, all of them in one round. */
+/**
+ * Finds the keys that a canonical block touches before its execution here. The upstream's own trace
+ * names all of them in one round.
+ */
 
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import { field, isObject, Refusal, readArray, readBytes } from '../../primitives/json-fields.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { UpstreamError } from '../upstream/error.ts'
-import type { CallOptions } from '../upstream/transport.ts'
+import type { CallOptions } from '../upstream/messages.ts'
 import { nameOf, type StateKey } from './calls.ts'
 
 export interface Tracer {
-  /** Accounts and slots that the block reads or writes, at most so many; undefined: the upstream does not say. Never throws for an upstream. */
-  keysOf(hash: Hex, most: number, options?: CallOptions): Promise<readonly StateKey[] | undefined>
+  /**
+   * Returns accounts and slots that the block reads or writes, at most `max`; undefined: no trace.
+   * A failure of the upstream does not throw.
+   */
+  keysOf(hash: Hex, max: number, options?: CallOptions): Promise<readonly StateKey[] | undefined>
 }
 
-/** One that refuses is not asked again. Nothing of its values is taken: they are fetched as all others are. */
+/**
+ * Makes a tracer. An upstream that refuses is not asked again. Traced values are not used, because
+ * all values are fetched the same way.
+ */
 export function createTracer(upstream: Pick<Upstream, 'call'>): Tracer {
   let isRefused = false
   return {
-    async keysOf(hash, most, options = {}) {
+    async keysOf(hash, max, options = {}) {
       if (isRefused) return undefined
       const params = [hash, { tracer: 'prestateTracer', timeout: TRACE_TIMEOUT }]
       try {
-        return keysIn(await upstream.call('debug_traceBlockByHash', params, options), most)
+        return keysIn(await upstream.call('debug_traceBlockByHash', params, options), max)
       } catch (error) {
         if (error instanceof Refusal) isRefused = true
         else if (!(error instanceof UpstreamError)) throw error
@@ -32,7 +41,7 @@ export function createTracer(upstream: Pick<Upstream, 'call'>): Tracer {
   }
 }
 
-/** It may not have the block yet; a method that it does not have it will not have later. */
+/** Whether the upstream may have the block later; a missing method stays missing. */
 const isForLater = ({ fault }: UpstreamError): boolean =>
   fault !== undefined &&
   !REFUSED_CODES.has(fault.code) &&
@@ -41,10 +50,10 @@ const REFUSED_CODES: ReadonlySet<number> = new Set([-32_601, -32_604])
 const TRACE_TIMEOUT = '2s'
 
 /** @throws {Refusal} */
-function keysIn(json: unknown, most: number): readonly StateKey[] {
+function keysIn(json: unknown, max: number): readonly StateKey[] {
   const keys = new Map<string, StateKey>()
   const add = (key: StateKey) => {
-    if (keys.size < most) keys.set(nameOf(key), key)
+    if (keys.size < max) keys.set(nameOf(key), key)
   }
   for (const one of readArray(json, 'trace')) {
     const result = isObject(one) ? field(one, 'result') : undefined

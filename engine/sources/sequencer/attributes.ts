@@ -1,4 +1,4 @@
-/** The constant part of the next block and its first transaction, from the parent and an L1 that is made up from the clock. */
+/** Attributes of the next block and its first transaction, from the parent and a simulated L1. */
 import { decodeExtraData, encodeExtraData, nextBaseFee } from '../../chainspec/base-fee.ts'
 import {
   L1_BLOCK,
@@ -16,20 +16,23 @@ import { keccak256 } from '../../primitives/keccak.ts'
 import type { DepositTransaction } from '../../primitives/transaction.ts'
 import { bigintToBytes, concatBytes } from '../../primitives/words.ts'
 
-/** What fees are made of: prices on the made-up L1 (wei), and what the system configuration says. */
-export type L1Figures = Omit<L1FeeParameters, 'overhead' | 'scalar'>
+/** Inputs of fees: prices on the simulated L1 (wei), and values of the system configuration. */
+export type L1FeeInputs = Omit<L1FeeParameters, 'overhead' | 'scalar'>
 
-/** The made-up L1 (seconds), by X Layer's own figures. */
+/** Constants of the simulated L1 (seconds), with X Layer's values. */
 const L1 = {
   blockTime: 12n,
-  /** Height at the genesis of the chain. */
+  /** L1 height at the genesis of the chain. */
   genesisNumber: 23_668_700n,
   batcher: '0xdfd6c636dcb5a013c2431316c4a0762b84e70a5d',
 } as const
 
 type Parent = { readonly hash: Bytes; readonly header: Header }
 
-/** @param salt another one makes another block on the same parent */
+/**
+ * Returns the attributes of the next block.
+ * @param options another `salt` makes another block on the same parent
+ */
 export function nextAttributes(
   chain: ChainSpec,
   parent: Parent,
@@ -58,15 +61,15 @@ export function nextAttributes(
   }
 }
 
-/** The deposit of a block with these attributes. */
+/** Makes the L1-attributes deposit of a block with these attributes. */
 export function attributesDeposit(
   chain: ChainSpec,
   attributes: BlockAttributes,
-  figures: L1Figures,
+  feeInputs: L1FeeInputs,
 ): DepositTransaction {
   const rules = chain.rulesAt(attributes.number, attributes.timestamp)
   const l1: L1Attributes = {
-    ...figures,
+    ...feeInputs,
     ...(hasL1Block(chain) ? {} : FREE),
     ...l1BlockOf(chain, attributes.timestamp),
     batcherHash: concatBytes(new Uint8Array(12), hexToBytes(L1.batcher)),
@@ -76,7 +79,9 @@ export function attributesDeposit(
   return l1AttributesDeposit(l1, rules.l1Attributes)
 }
 
-/** The parameters of the parent go on; at the fork that brings them, the chain's constants. */
+/**
+ * Copies the parent's parameters. At the fork that introduces them, the chain's constants apply.
+ */
 function nextExtraData(chain: ChainSpec, parent: Header, timestamp: bigint): Bytes {
   const rules = chain.rulesAt(parent.number + 1n, timestamp)
   const before = chain.rulesAt(parent.number, parent.timestamp).extraDataVersion
@@ -87,7 +92,10 @@ function nextExtraData(chain: ChainSpec, parent: Header, timestamp: bigint): Byt
   return encodeExtraData(parameters, rules.extraDataVersion)
 }
 
-/** Fees are charged by the contract's storage, receipts show the calldata: without the contract the two agree on nothing else. */
+/**
+ * Fees depend on the contract's storage, while receipts show the calldata. Without the contract,
+ * both agree only on zero values.
+ */
 const FREE = {
   baseFeeScalar: 0n,
   blobBaseFeeScalar: 0n,
@@ -97,7 +105,10 @@ const FREE = {
 }
 const hasL1Block = ({ alloc }: ChainSpec) => alloc?.get(L1_BLOCK)?.code !== undefined
 
-/** The L1 block that an L2 block of this timestamp (seconds) is derived from: a new one every 12 s. */
+/**
+ * Returns the L1 block from which an L2 block of this timestamp (seconds) derives; a new one starts
+ * every 12 s.
+ */
 export function l1BlockOf(
   chain: ChainSpec,
   timestamp: bigint,

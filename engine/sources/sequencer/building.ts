@@ -1,5 +1,5 @@
-/** A block in progress: when what is due of it, and what its sequencer waits for. */
-import type { SealedBlock } from '../../chain/types.ts'
+/** A block in progress: its due times, and the events for which the sequencer waits. */
+import type { UpstreamBlock } from '../../chain/types.ts'
 import type { Header } from '../../primitives/header.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { RecordedBlock } from './log.ts'
@@ -8,8 +8,8 @@ import type { Schedule } from './schedule.ts'
 import type { ParentBlock, SequencerPorts } from './types.ts'
 
 /**
- * Call again after `ms`, earlier when what `until` says may have come: another complete head, or news of the txpool. Whatever it says, a
- * control that comes is not waited with.
+ * The caller waits for `ms`, or less if the event in `until` may have come. The event is another
+ * complete head or news of the txpool. A control always ends the wait.
  */
 export type Wait = { readonly ms: number; readonly until: 'parent' | 'txpool' | 'time' }
 
@@ -17,64 +17,71 @@ export type Building = {
   readonly parent: ParentBlock
   readonly payload: Payload
   readonly schedule: Schedule
-  /** When the next flashblock is due; undefined: on a tick. */
+  /** Time of the next flashblock; undefined: the next tick. */
   firstAt: number | undefined
-  /** When the newest flashblock was begun, in chain time. */
+  /** Start of the newest flashblock in chain time. */
   lastAt: number
-  /** Flashblocks of an earlier run of the process: up to this index, waited for until this chain time. */
+  /**
+   * Flashblocks of an earlier run of the process, up to `index`. The seal waits for them until this
+   * chain time.
+   */
   readonly replayed?: { readonly index: number; readonly until: number }
 }
 
-/** How often the complete head is looked at while nothing says that it moved. */
+/** Milliseconds between looks at the complete head without an event. */
 export const POLL_MS = 20
 export const NOW: Wait = { ms: 0, until: 'time' }
 export const FOR_PARENT: Wait = { ms: POLL_MS, until: 'parent' }
-/** Until a control comes. */
+/** Waits until a control comes. */
 export const STANDING: Wait = { ms: 60_000, until: 'time' }
-/** Milliseconds that a replayed block waits to be shown before it is sealed: a machine that is slower than that shows it whole. */
-export const SHOWN_MS = 3_000
+/**
+ * Milliseconds for which a seal waits until a replayed block is visible. On a slower machine the
+ * block becomes visible as a full block.
+ */
+export const VISIBLE_MS = 3_000
 
-/** Infinity: no further flashblock. */
+/** Returns the time of the next flashblock; infinity: no further one. */
 export function nextDue({ payload, schedule, firstAt, lastAt }: Building, apart: number): number {
   if (payload.index >= schedule.targetIndex) return Number.POSITIVE_INFINITY
   if (firstAt !== undefined) return firstAt
   return schedule.ticks.find((tick) => tick >= lastAt + apart) ?? Number.POSITIVE_INFINITY
 }
 
-/** The schedule of a block that was in progress when the process died. */
-export function scheduleAgain(planned: Schedule, { flashblocks, end }: RecordedBlock): Schedule {
+/** Returns the schedule of a block that was in progress when the process died. */
+export function reschedule(planned: Schedule, { flashblocks, end }: RecordedBlock): Schedule {
   const announced = flashblocks.reduce((last, { message }) => message.targetIndex || last, 0)
   return {
     ...planned,
-    // Followers take the announced index for the end of the payload.
+    // Followers end the payload at the announced index.
     targetIndex: announced || planned.targetIndex,
     sealAt: end ? Number.NEGATIVE_INFINITY : planned.sealAt,
   }
 }
 
 /**
- * The canonical block comes to a writer by another road than flashblocks, and overtakes them where there is much to execute at once.
- * What was shown before the process died would then never be shown again in the steps in which it was.
+ * Whether replayed flashblocks are not visible yet. The canonical block can overtake them on its
+ * way to the writer. Flashblocks from before the restart would then not become visible again one by
+ * one.
  */
 export function isStillReplayed(
   { replayed, payload }: Building,
   now: number,
-  { isShown }: Pick<SequencerPorts, 'isShown'>,
+  { isVisible }: Pick<SequencerPorts, 'isVisible'>,
 ): boolean {
   if (replayed === undefined || now >= replayed.until) return false
   const { number } = payload.execution.attributes
-  return !isShown({ number: Number(number), index: replayed.index })
+  return !isVisible({ number: Number(number), index: replayed.index })
 }
 
-/** Whether the complete head is the block that was sealed last, in its final form. */
-export const isSealed = (header: Header, block: SealedBlock): boolean =>
+/** Whether the complete head is the last sealed block in its final form. */
+export const isSealed = (header: Header, block: UpstreamBlock): boolean =>
   header.number === BigInt(block.number) &&
   header.timestamp === block.timestamp &&
   header.gasUsed === block.gasUsed &&
   equalBytes(header.parentHash, block.parentHash) &&
   equalBytes(header.receiptsRoot, block.receiptsRoot)
 
-/** A text: how one of the packets differs from what execution gives. */
+/** Replays flashblocks, and returns the first difference from execution as a text. */
 export async function replayAll(
   payload: Payload,
   flashblocks: RecordedBlock['flashblocks'],
@@ -86,7 +93,7 @@ export async function replayAll(
   return undefined
 }
 
-/** A payload that comes to nothing is closed here. */
+/** Closes the payload if `run` fails. */
 export async function orClose<T>(payload: Payload, run: () => Promise<T>): Promise<T> {
   try {
     return await run()

@@ -1,4 +1,7 @@
-/** How controls are carried out: each is a few steps of the sequencer, with waits between them in which nothing else happens to the chain. */
+/**
+ * Execution of controls. Each is a sequence of sequencer steps and waits, during which the chain
+ * does nothing else.
+ */
 
 import type { AccountEdit } from '../../execution/transaction/edits.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -7,58 +10,72 @@ import { equalBytes } from '../../primitives/words.ts'
 import { ViewError } from '../../state/reader.ts'
 import type { StoredHead } from '../../storage/types.ts'
 import { type Building, FOR_PARENT, NOW, type Wait } from './building.ts'
-import { type Control, ControlError, type Controlled, type ControlPort } from './controls.ts'
+import {
+  type Control,
+  ControlError,
+  type Controlled,
+  type ControlPort,
+  EvmSnapshots,
+} from './controls.ts'
 import type { NextBlock } from './next-block.ts'
 import type { ChainClock } from './schedule.ts'
-import { Snapshots } from './snapshots.ts'
-import type { FlashblockPlace, ParentBlock, SequencerPorts } from './types.ts'
+import type { FlashblockPosition, ParentBlock, SequencerPorts } from './types.ts'
 
-/** What of the sequencer they move. */
+/** Access of the controls to the sequencer. */
 export interface Machine {
   readonly ports: SequencerPorts
   readonly next: NextBlock
   readonly clock: ChainClock
   readonly building: Building | undefined
-  /** Nothing is done because its time has come. */
+  /** While this is true, no timer starts, cuts or seals a block. */
   isPaused: boolean
-  /** The newest flashblock that was sent. */
-  readonly newest: FlashblockPlace | undefined
-  /** The next block, before its time, with these edits or with deposits; where its parent is not there yet none is begun. */
-  begin(edits?: readonly AccountEdit[]): Promise<Wait>
-  /** One more, with what waits in the txpool. */
+  readonly newest: FlashblockPosition | undefined
+  /**
+   * Starts the next block early, with these edits or with deposits. No block is started while its
+   * parent is not ready.
+   */
+  start(edits?: readonly AccountEdit[]): Promise<Wait>
+  /** Cuts one more flashblock with the transactions that wait in the txpool. */
   flashblock(building: Building): Promise<void>
-  /** The same for the rest of the block; `asIs`: nothing more is to be in it. */
+  /** Seals the block with the transactions that wait in the txpool; `asIs`: without them. */
   seal(building: Building, how?: 'asIs'): Promise<void>
-  /** Whether the block that was sealed last, if any, is the one with this header. */
+  /** Whether the last sealed block, if any, has this header. */
   isHead(header: Header): boolean
-  /** Flashblocks from this one on, which is above index 0: gives the hashes of what somebody has sent. */
+  /**
+   * Takes back flashblocks from this index (above 0) on, and returns the hashes of their signed
+   * transactions.
+   */
   takeBack(building: Building, from: number): readonly Bytes[]
-  /** A flashblock of what is there, in the place of one that was sent. */
+  /** Cuts another flashblock in place of one that was sent. */
   recut(building: Building): Promise<void>
-  /** Followers cannot show what comes of this payload. */
+  /** Whether followers cannot show the rest of this payload. */
   isBroken(payloadId: string): boolean
-  /** Another payload on the same parent, whose state is held: readers may take the first one for complete already. */
-  beginAgain(building: Building, salt: Bytes): Promise<void>
-  /** Nothing from this height on was ever made, and what is made there will be something else. */
+  /**
+   * Starts another payload on the same leased parent. A new lease could be of the first payload,
+   * which may already look complete.
+   */
+  restart(building: Building, salt: Bytes): Promise<void>
+  /** Drops everything from this height on. The salt makes other blocks there. */
   goBack(number: bigint, salt: Bytes): void
-  /** No feed gets the next flashblocks, or anything for so long. */
+  /** Withholds the next flashblocks, or every frame for some time, from feeds. */
   withhold(what: { readonly gaps?: number; readonly ms?: number }): void
 }
 
-/** A block that is begun before its time; `edits`: with them alone. */
+/** An early start of a block; `edits`: the block has nothing else. */
 export type Forced = { readonly edits: readonly AccountEdit[] | undefined }
 
 type Steps = AsyncGenerator<Wait, Controlled>
 
-/** Milliseconds in which a block becomes canonical, or a flashblock is shown, on any machine. */
-const PATIENCE_MS = 20_000
-const SHOWN_MS = 2_000
+/**
+ * Milliseconds until a block becomes canonical, and until a flashblock is visible, on any machine.
+ */
+const TIMEOUT_MS = 20_000
+const VISIBLE_MS = 2_000
 
-/** Carries out one after the other. */
 export class Controls {
   readonly #machine: Machine
   readonly #port: ControlPort
-  readonly #snapshots = new Snapshots()
+  readonly #snapshots = new EvmSnapshots()
   #running: { readonly request: number; readonly steps: Steps } | undefined
 
   constructor(machine: Machine, port: ControlPort) {
@@ -66,7 +83,10 @@ export class Controls {
     this.#port = port
   }
 
-  /** One step of the control in hand; undefined: nobody wants anything. @throws {ViewError} */
+  /**
+   * Runs one step of the current control; undefined: no control waits.
+   * @throws {ViewError}
+   */
   async step(): Promise<Wait | undefined> {
     this.#running ??= this.#next()
     if (this.#running === undefined) return undefined
@@ -91,21 +111,22 @@ export class Controls {
       return { request: next.request, steps: carryOut(on, next.control) }
     }
     const { isPaused, ports } = this.#machine
-    // What waits for the next block would wait for ever.
+    // While the chain is paused, deposits need a block of their own, because no other block would
+    // start.
     const isWaiting = isPaused && (ports.deposits?.take().length ?? 0) > 0
     return isWaiting ? { request: 0, steps: deposit(this.#machine) } : undefined
   }
 
-  #end(answer: Parameters<ControlPort['done']>[0]): void {
+  #end(response: Parameters<ControlPort['done']>[0]): void {
     this.#running = undefined
-    if (answer.request > 0) this.#port.done(answer)
+    if (response.request > 0) this.#port.done(response)
   }
 }
 
 type On = {
   readonly machine: Machine
   readonly port: ControlPort
-  readonly snapshots: Snapshots
+  readonly snapshots: EvmSnapshots
 }
 
 function carryOut(on: On, control: Control): Steps {
@@ -159,13 +180,13 @@ async function* resume(machine: Machine): Steps {
 async function* step(machine: Machine): Steps {
   if (!machine.isPaused) throw new ControlError('the chain is not paused: dev_pause first')
   const { building } = machine
-  if (building === undefined) yield* begun(machine)
+  if (building === undefined) yield* started(machine)
   else await machine.flashblock(building)
-  return { place: yield* shown(machine) }
+  return { position: yield* untilVisible(machine) }
 }
 
 async function* seal(machine: Machine): Steps {
-  await machine.seal(machine.building ?? (yield* begun(machine)))
+  await machine.seal(machine.building ?? (yield* started(machine)))
   return { head: yield* canonical(machine) }
 }
 
@@ -173,14 +194,14 @@ async function* mine(
   machine: Machine,
   { blocks, interval }: Extract<Control, { readonly type: 'mine' }>,
 ): Steps {
-  // One that was begun at another time is not the block that was asked for.
+  // A block that started at another time does not have the requested values.
   if (machine.building !== undefined && machine.next.isOther) await machine.seal(machine.building)
   for (let made = 0; made < blocks; made++) {
     if (made > 0 && interval !== undefined) {
       const by = BigInt(interval)
       machine.next.setTime({ type: 'time', by }, newestTimestamp(machine))
     }
-    await machine.seal(machine.building ?? (yield* begun(machine)))
+    await machine.seal(machine.building ?? (yield* started(machine)))
     yield* canonical(machine)
   }
   return { head: yield* canonical(machine) }
@@ -200,14 +221,14 @@ async function* setTime(
 
 async function* deposit(machine: Machine): Steps {
   if (machine.building !== undefined) await machine.seal(machine.building)
-  yield* begun(machine)
+  yield* started(machine)
   return {}
 }
 
 async function* reorg(
   machine: Machine,
   port: ControlPort,
-  { depth, isKept }: Extract<Control, { readonly type: 'reorg' }>,
+  { depth, isRequeued }: Extract<Control, { readonly type: 'reorg' }>,
 ): Steps {
   const { building } = machine
   if (depth === 0 && building === undefined) throw new ControlError('no block is in progress')
@@ -218,21 +239,21 @@ async function* reorg(
     throw new ControlError(
       `block ${finalized} is final, and the newest is ${head.number}: at most ${head.number - finalized} blocks can be taken back`,
     )
-  if (!port.isKept(to)) throw new ControlError(`what block ${to + 1} replaced is not kept any more`)
+  if (!port.isUnfoldable(to))
+    throw new ControlError(`what block ${to + 1} replaced is not kept any more`)
   const [target, ...removed] = port.blocksFrom(to)
   if (target === undefined) throw new ControlError(`block ${to} is not there`)
   const inProgress = building === undefined ? [] : machine.takeBack(building, 1)
   const dropped = [...removed.flatMap(({ transactions }) => transactions), ...inProgress]
-  if (!isKept) drop(machine, dropped)
+  if (!isRequeued) drop(machine, dropped)
   if (building === undefined || depth > 0) yield* goBack({ machine, port }, target)
   else {
-    await machine.beginAgain(building, port.salt())
-    yield* shown(machine)
+    await machine.restart(building, port.salt())
+    yield* untilVisible(machine)
   }
   return { head: target, removed: removed.map(({ hash }) => hash).toReversed(), dropped }
 }
 
-/** What stands on this block was never made. */
 async function* goBack(
   { machine, port }: Pick<On, 'machine' | 'port'>,
   to: StoredHead,
@@ -240,14 +261,14 @@ async function* goBack(
   machine.goBack(BigInt(to.number) + 1n, port.salt())
   port.rewind(to)
   yield* canonical(machine, to)
-  const until = machine.ports.now() + PATIENCE_MS
+  const until = machine.ports.now() + TIMEOUT_MS
   while (!port.isFlat() && machine.ports.now() < until) yield FOR_PARENT
 }
 
 async function* snapshot({ machine, port, snapshots }: On): Steps {
   if (machine.building !== undefined) await machine.seal(machine.building)
   const head = yield* canonical(machine)
-  const id = snapshots.add({ head, aheadMs: machine.clock.aheadMs })
+  const id = snapshots.add({ head, offsetMs: machine.clock.offsetMs })
   port.pin(snapshots.oldest())
   return { head, snapshot: id }
 }
@@ -257,7 +278,7 @@ async function* revert({ machine, port, snapshots }: On, id: number): Steps {
   yield* canonical(machine)
   const [target, ...removed] = found === undefined ? [] : port.blocksFrom(found.head.number)
   const isThere = target !== undefined && equalBytes(target.hash, found!.head.hash)
-  if (isThere && (target.number < port.finalized() || !port.isKept(target.number)))
+  if (isThere && (target.number < port.finalized() || !port.isUnfoldable(target.number)))
     throw new ControlError(`the snapshot is lost: block ${port.finalized()} is final by now`)
   snapshots.delete(id)
   port.pin(snapshots.oldest())
@@ -267,13 +288,13 @@ async function* revert({ machine, port, snapshots }: On, id: number): Steps {
   drop(machine, [...removed.flatMap(({ transactions }) => transactions), ...inProgress])
   yield* goBack({ machine, port }, target)
   machine.next.used()
-  machine.clock.restore(found!.aheadMs)
+  machine.clock.restore(found!.offsetMs)
   return { head: target, isReverted: true }
 }
 
 async function* equivocate(
   machine: Machine,
-  { isKept }: Extract<Control, { readonly type: 'equivocate' }>,
+  { isRequeued }: Extract<Control, { readonly type: 'equivocate' }>,
 ): Steps {
   const { building } = machine
   if (building === undefined) throw new ControlError('no block is in progress')
@@ -281,17 +302,17 @@ async function* equivocate(
   const from = payload.newestFilled()
   if (from === undefined)
     throw new ControlError('no flashblock of the block in progress has transactions')
-  yield* shown(machine)
+  yield* untilVisible(machine)
   const last = payload.index
   const dropped = machine.takeBack(building, from)
-  if (!isKept) drop(machine, dropped)
+  if (!isRequeued) drop(machine, dropped)
   while (payload.index < last) await machine.recut(building)
-  return { place: { number: Number(payload.execution.attributes.number), index: from }, dropped }
+  return { position: { number: Number(payload.execution.attributes.number), index: from }, dropped }
 }
 
 async function* edit(machine: Machine, edits: readonly AccountEdit[]): Steps {
   if (machine.building !== undefined) await machine.seal(machine.building)
-  const building = yield* begun(machine, edits)
+  const building = yield* started(machine, edits)
   const status = building.payload.execution.executed.at(-1)?.receipt.status
   await machine.seal(building, 'asIs')
   const head = yield* canonical(machine)
@@ -313,13 +334,13 @@ async function* atOnce(work: () => void): Steps {
   return {}
 }
 
-async function* begun(
+async function* started(
   machine: Machine,
   edits?: readonly AccountEdit[],
 ): AsyncGenerator<Wait, Building> {
-  const until = machine.ports.now() + PATIENCE_MS
+  const until = machine.ports.now() + TIMEOUT_MS
   for (;;) {
-    const wait = await machine.begin(edits)
+    const wait = await machine.start(edits)
     if (machine.building !== undefined) return machine.building
     if (machine.ports.now() > until) throw new ControlError('the block before is not canonical yet')
     yield wait
@@ -327,11 +348,12 @@ async function* begun(
 }
 
 /**
- * The newest sealed block, when it is canonical. While one is in progress that is its parent: readers may have all of it already, and take
- * it for complete. @param head which that is, left out: the one that was sealed last
+ * Waits until the newest sealed block is canonical, and returns it. With a block in progress the
+ * result is its parent, because that block may already look complete.
+ * @param head the block to wait for; by default the last sealed one
  */
 async function* canonical(machine: Machine, head?: StoredHead): AsyncGenerator<Wait, StoredHead> {
-  const until = machine.ports.now() + PATIENCE_MS
+  const until = machine.ports.now() + TIMEOUT_MS
   const { building } = machine
   const below = building && headOf(building.parent)
   for (;;) {
@@ -353,17 +375,19 @@ const headOf = ({ header, hash }: Pick<ParentBlock, 'header' | 'hash'>): StoredH
   hash: hash.slice(),
 })
 
-/** The newest flashblock, when readers see it, where a feed has it. */
-async function* shown(machine: Machine): AsyncGenerator<Wait, FlashblockPlace> {
+/** Waits until the newest flashblock is visible, if a feed has it. */
+async function* untilVisible(machine: Machine): AsyncGenerator<Wait, FlashblockPosition> {
   const { payload } = machine.building!
-  const place = { number: Number(payload.execution.attributes.number), index: payload.index }
-  const until = machine.ports.now() + SHOWN_MS
+  const position = { number: Number(payload.execution.attributes.number), index: payload.index }
+  const until = machine.ports.now() + VISIBLE_MS
   const { newest } = machine
   const isSent =
-    newest?.number === place.number && newest.index === place.index && !machine.isBroken(payload.id)
-  const isShown = () => machine.ports.isShown(place, payload.id)
-  while (isSent && !isShown() && machine.ports.now() < until) yield FOR_PARENT
-  return place
+    newest?.number === position.number &&
+    newest.index === position.index &&
+    !machine.isBroken(payload.id)
+  const isVisible = () => machine.ports.isVisible(position, payload.id)
+  while (isSent && !isVisible() && machine.ports.now() < until) yield FOR_PARENT
+  return position
 }
 
 function newestTimestamp({ building, ports }: Machine): bigint {

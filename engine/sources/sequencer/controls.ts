@@ -1,94 +1,168 @@
 /**
- * What a developer may have the sequencer do, beside what it does on time: the chain stands still, makes one flashblock or many blocks, goes
- * back, and breaks its promises on demand.
+ * Commands of a developer to the sequencer. The chain can pause, make single flashblocks or many
+ * blocks, go back, and break promises. Also what commands leave behind: blocks to which the chain
+ * can be reverted, and frames that no feed receives.
  */
 import type { AccountEdit } from '../../execution/transaction/edits.ts'
+import type { FeedMessage } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { StoredHead } from '../../storage/types.ts'
 
 export type Control =
-  /** The block in progress is sealed; none is begun, and no flashblock cut, until somebody says so. */
+  /**
+   * Seals the block in progress. No block starts and no flashblock is cut until another control
+   * requests it.
+   */
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
-  /** One flashblock more, or index 0 of the next block. Of a chain that stands still. */
+  /** Cuts one more flashblock, or index 0 of the next block. The chain must be paused. */
   | { readonly type: 'step' }
-  /** The block in progress ends with what waits in the txpool; where there is none one is begun. */
+  /**
+   * Seals the block in progress with the transactions of the txpool. Without one, a block is
+   * started first.
+   */
   | { readonly type: 'seal' }
-  /** `interval`: seconds from one timestamp to the next; undefined: as the clock says. */
+  /** `interval`: seconds between timestamps; undefined: the clock decides. */
   | { readonly type: 'mine'; readonly blocks: number; readonly interval: number | undefined }
   | TimeControl
   /**
-   * The newest `depth` blocks and the one in progress are taken back. Their transactions leave the txpool; `isKept`: they wait in it again.
+   * Takes back the newest `depth` blocks and the one in progress. Their transactions leave the
+   * txpool, or wait in it again with `isRequeued`.
    */
-  | { readonly type: 'reorg'; readonly depth: number; readonly isKept: boolean }
-  /** Of the next block, and of those after it. */
+  | { readonly type: 'reorg'; readonly depth: number; readonly isRequeued: boolean }
+  /** Sets the gas limit of the next block and later ones. */
   | { readonly type: 'gasLimit'; readonly gasLimit: bigint }
-  /** The block in progress is sealed: the head can be gone back to. */
+  /** Seals the block in progress, and records the head for a revert. */
   | { readonly type: 'snapshot' }
   | { readonly type: 'revert'; readonly id: number }
-  /** Accounts are as these say, from a block on that has nothing else. */
+  /** Sets accounts in a block that has nothing else. */
   | { readonly type: 'edit'; readonly edits: readonly AccountEdit[] }
-  /** The next flashblock is in no feed. */
+  /** Withholds the next flashblock from all feeds. */
   | { readonly type: 'gap' }
-  /** The newest flashblock with transactions, and those behind it, are sent again without these. */
-  | { readonly type: 'equivocate'; readonly isKept: boolean }
-  /** The feed says nothing for so long. */
+  /**
+   * Sends the newest flashblock with transactions, and later ones, again without their
+   * transactions.
+   */
+  | { readonly type: 'equivocate'; readonly isRequeued: boolean }
+  /** Withholds every frame from all feeds for some time. */
   | { readonly type: 'silence'; readonly ms: number }
 
-/** Seconds. Of the next block; of the next, so much after the newest; of each, so much after the one before it (undefined: as the clock says). */
+/**
+ * Timestamp in seconds: `at` for the next block, `by` after the newest block, `every` between any
+ * two blocks (undefined: the clock decides).
+ */
 export type TimeControl =
   | { readonly type: 'time'; readonly at: bigint }
   | { readonly type: 'time'; readonly by: bigint }
   | { readonly type: 'time'; readonly every: bigint | undefined }
 
-/** Names it in the answer. */
+/** `request` identifies the control in the response. */
 export type ControlRequest = { readonly request: number; readonly control: Control }
 
 export type Controlled = {
-  /** Canonical now. */
+  /** Canonical head after the control. */
   readonly head?: StoredHead
-  /** Of the newest flashblock. */
-  readonly place?: { readonly number: number; readonly index: number }
+  /** Position of the newest flashblock. */
+  readonly position?: { readonly number: number; readonly index: number }
   /** Seconds by which the chain is ahead of the clock. */
   readonly aheadSeconds?: number
-  /** Hashes of blocks and of transactions that are taken back. */
+  /** Hashes of the blocks and transactions that were taken back. */
   readonly removed?: readonly Bytes[]
   readonly dropped?: readonly Bytes[]
-  /** Id of the one that was taken. */
   readonly snapshot?: number
-  /** False: there is no such snapshot, or its block is not in the chain any more. */
+  /** False: the snapshot does not exist, or its block has left the chain. */
   readonly isReverted?: boolean
 }
-export type ControlAnswer = { readonly request: number } & (
+export type ControlResponse = { readonly request: number } & (
   | { readonly done: Controlled }
   | { readonly reason: string }
 )
 
 export type ControlPort = {
-  /** The oldest that waits; it is gone then. */
+  /** Removes and returns the oldest waiting control. */
   next(): ControlRequest | undefined
-  done(answer: ControlAnswer): void
-  /** Canonical goes back to this block: whoever waits sees it in the shared views. */
+  done(response: ControlResponse): void
+  /** Moves canonical back to this block. The shared views show when the move is done. */
   rewind(to: StoredHead): void
-  /** Nothing is shown above the newest complete block. */
+  /** Whether nothing above the newest complete block is visible. */
   isFlat(): boolean
-  /** Blocks from this height on do not become final, for a while; undefined: as they do. */
+  /** Keeps blocks from this height on from becoming final for a while; undefined ends the pin. */
   pin(number: number | undefined): void
-  /** Canonical blocks from a height on, oldest first. */
+  /** Returns canonical blocks from a height on, oldest first. */
   blocksFrom(number: number): readonly ControlledBlock[]
-  /** Nothing at or below it may be taken back. */
+  /** Height of the finalized block; no block up to it may be taken back. */
   finalized(): number
-  /** What the blocks above a height replaced is kept: it can be put back. */
-  isKept(number: number): boolean
-  /** Other from one call to the next. */
+  /**
+   * Whether the blocks above a height can be unwound, because the values that they replaced are
+   * stored.
+   */
+  isUnfoldable(number: number): boolean
+  /** Returns another value at each call. */
   salt(): Bytes
 }
 export type ControlledBlock = StoredHead & {
-  /** Hashes of those that somebody has sent. */
+  /** Hashes of signed transactions. */
   readonly transactions: readonly Bytes[]
 }
 
-/** It cannot be done, for a reason that whoever asked for it can do something about. */
+/** A control failed for a reason that its caller can correct. */
 export class ControlError extends Error {
   override name = 'ControlError'
+}
+
+export type EvmSnapshot = {
+  readonly head: StoredHead
+  /** Milliseconds by which the chain was ahead of the clock. */
+  readonly offsetMs: number
+}
+
+const MAX_EVM_SNAPSHOTS = 1_000
+
+/** Blocks to which a developer can revert the chain. */
+export class EvmSnapshots {
+  readonly #byId = new Map<number, EvmSnapshot>()
+  #newest = 0
+
+  /** Adds a snapshot and returns its id; ids rise. */
+  add(snapshot: EvmSnapshot): number {
+    this.#newest++
+    this.#byId.set(this.#newest, snapshot)
+    if (this.#byId.size > MAX_EVM_SNAPSHOTS) this.#byId.delete(this.#byId.keys().next().value!)
+    return this.#newest
+  }
+
+  get(id: number): EvmSnapshot | undefined {
+    return this.#byId.get(id)
+  }
+
+  /** Deletes this snapshot and all later ones. */
+  delete(id: number): void {
+    for (const other of this.#byId.keys()) if (other >= id) this.#byId.delete(other)
+  }
+
+  /** Height of the lowest snapshot; undefined: there is none. */
+  oldest(): number | undefined {
+    const heights = [...this.#byId.values()].map(({ head }) => head.number)
+    return heights.length === 0 ? undefined : Math.min(...heights)
+  }
+}
+
+/** Frames that no feed receives: gaps and silence on demand. */
+export class Withheld {
+  #gaps = 0
+  #untilMs = Number.NEGATIVE_INFINITY
+
+  /** Withholds the next `gaps` flashblocks, and every frame for `ms`. */
+  add({ gaps = 0, ms = 0 }: { readonly gaps?: number; readonly ms?: number }, nowMs: number): void {
+    this.#gaps += gaps
+    if (ms > 0) this.#untilMs = nowMs + ms
+  }
+
+  /** Whether a frame is withheld; a gap counts down. */
+  takes({ type }: FeedMessage, nowMs: number): boolean {
+    if (nowMs < this.#untilMs) return true
+    if (type !== 'flashblock' || this.#gaps === 0) return false
+    this.#gaps--
+    return true
+  }
 }

@@ -1,4 +1,7 @@
-/** Fills a flashblock: executes transactions of the txpool as they are offered, within a gas and a time quota. */
+/**
+ * Fills a flashblock: executes txpool transactions as they are offered, within quotas of gas and
+ * time.
+ */
 import type { BlockCheckpoint, BlockExecution } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
@@ -12,62 +15,69 @@ import type { Rejected, Reserved } from './types.ts'
 export type Filled = {
   readonly executed: number
   readonly rejected: readonly Rejected[]
-  /** Hashes of those that were offered and stay for later. */
+  /** Hashes of offered transactions that stay for later. */
   readonly left: readonly Bytes[]
-  /** The time was over before the list was, or a transaction was stopped. */
+  /** Time ran out before the end of the list, or a transaction was stopped. */
   readonly isOutOfTime: boolean
-  /** Had more time than a flashblock has. */
+  /** A transaction that ran longer than a flashblock's quota. */
   readonly long?: Long
 }
 export type Long = { readonly hash: string; readonly gasLimit: bigint; readonly ms: number }
 export type Quota = {
-  /** What the block may have used afterwards. */
+  /** Gas that the block may have used afterwards. */
   readonly gas: bigint
-  /** Milliseconds of work for all of it. */
+  /** Milliseconds of execution for the whole flashblock. */
   readonly ms: number
   readonly now: () => number
-  /** Processor time of this thread: what else the machine does takes none of a long try. */
+  /** Processor time of this thread. Other load on the machine does not shorten a long try. */
   readonly cpuMs: () => number
 }
 
-/** The last slice is worth a try while this part of the quota is left. */
+/** Part of the quota that must be left for the last slice. */
 const NEARLY_ALL = 3 / 4
-/** Quotas that a try may last when a single step of it cannot be stopped: the next one is the last. */
+/**
+ * Multiple of the quota. A try that lasts so long has an unstoppable step, so the next try is the
+ * last.
+ */
 const FAR_TOO_LONG = 2
 /**
- * 25 Mgas/s. Every opcode is several times as fast, so that a transaction of them alone is included also where the machine has other work;
- * the precompiled contracts that are slower are in bench/README.md.
+ * 25 Mgas/s. Every opcode is several times as fast, so transactions of opcodes alone are included
+ * also on a busy machine. The slower precompiled contracts are in bench/README.md.
  */
-const LEAST_GAS_PER_MS = 25_000n
-/** After a long try in vain, for which nobody has paid, there is none for so many times as long. */
-const REST = 20
+const MIN_GAS_PER_MS = 25_000n
+/** Pause after a failed long try, in multiples of its duration, because no fee pays for it. */
+const BACKOFF_FACTOR = 20
 export const TOO_LONG = 'takes too long for its gas'
 export const ABOVE_GASLESS = 'uses more gas than gasless transactions have in a block'
 
 export interface Filler {
-  /** The next flashblock. */
-  begin(execution: BlockExecution, quota: Quota): Filling
-  /** Hashes of those that were stopped and are to be tried again. */
+  start(execution: BlockExecution, quota: Quota): Filling
+  /** Returns hashes of stopped transactions that will be tried again. */
   stopped(): readonly Bytes[]
-  /** Whether transactions without a fee wait for the block after this one. */
+  /** Whether gasless transactions wait for the next block. */
   isGaslessSpent(execution: BlockExecution): boolean
-  /** Forgets what was included below block `number`: the txpool has heard of it by then. */
+  /**
+   * Forgets transactions included below block `number`, because the txpool knows of them by then.
+   */
   forget(number: bigint): void
-  /** Counts as included, e.g. when a block is begun again. */
+  /** Marks a transaction as included, e.g. when a block is started again. */
   include(number: bigint, hash: Bytes): void
-  /** It is not: its flashblock was never cut. */
+  /** Unmarks a transaction whose flashblock was never cut. */
   exclude(hash: Bytes): void
-  /** Nothing is included from this height on: those blocks were taken back. */
+  /** Unmarks all transactions from this height on, because those blocks were taken back. */
   excludeFrom(number: bigint): void
 }
 
-/** @param gaslessGas that gasless transactions may use of a block; undefined: no bound */
+/**
+ * Makes a filler.
+ * @param gaslessGas limit of gas for gasless transactions in a block; undefined: no limit
+ */
 export function createFiller(gaslessGas?: bigint): Filler {
   const gasless = new GaslessBudget(gaslessGas)
   const memory: Memory = { included: new Map(), stops: createStops(), gasless, longFrom: 0 }
   const { included, stops } = memory
   return {
-    begin: (execution, quota) => new SlicedFilling(memory, execution, quota),
+    start: (execution, quota) => new SlicedFilling(memory, execution, quota),
     stopped: () => stops.hashes(),
     isGaslessSpent: (execution) => gasless.isSpent(execution),
     forget(number) {
@@ -88,33 +98,33 @@ export function createFiller(gaslessGas?: bigint): Filler {
 
 export interface Filling {
   /**
-   * Tries them in this order until `part` of the time is spent. What does not fit, or must wait for another of its sender, is left for
-   * later.
+   * Tries transactions in this order until `part` of the time is spent. Those that do not fit, or
+   * wait for an earlier nonce, are left for later.
    */
   offer(transactions: readonly SignedEnvelope[], part?: number): Promise<Tried>
-  /** Keeps this transaction's gas free for it in the rest of the block; undefined keeps none free. */
+  /** Reserves gas in the rest of the block for this transaction; undefined reserves none. */
   reserve(reserved: Reserved | undefined): void
-  /** Gives all of it at least `ms` of work. */
+  /** Raises the flashblock's time to at least `ms`. */
   extend(ms: number): void
-  /** Tries those that were stopped, now or before. */
+  /** Tries the stopped transactions. */
   finish(): Promise<Filled>
-  /** Milliseconds spent in both. */
+  /** Milliseconds spent in `offer` and `finish`. */
   readonly spentMs: number
 }
 export type Tried = {
-  /** One was stopped whose gas others could have, and there is time for them. */
+  /** A stopped transaction left gas to others, and there is time for them. */
   readonly isMoreWanted: boolean
-  /** Hashes of those that the time did not reach: they may be offered again. */
+  /** Hashes of transactions that the time did not reach; they may be offered again. */
   readonly unreached: readonly Bytes[]
 }
 
-/** What is kept from one flashblock to the next. */
+/** State that lasts from one flashblock to the next. */
 type Memory = {
-  /** Hash → height: the txpool learns of an inclusion only when it is published. */
+  /** Height by transaction hash; the txpool learns of an inclusion only at its publish. */
   readonly included: Map<string, bigint>
   readonly stops: Stops
   readonly gasless: GaslessBudget
-  /** No long try before. */
+  /** Time before which no long try starts. */
   longFrom: number
 }
 type Candidate = {
@@ -122,11 +132,11 @@ type Candidate = {
   readonly hash: string
   readonly sender: string
   readonly nonce: bigint
-  /** Not to be tried again in this flashblock. */
+  /** The transaction is not tried again in this flashblock. */
   isSettled: boolean
 }
 
-/** One flashblock: level after level, and in each the transactions of that level in the order given. */
+/** Fills one flashblock level by level, and within each level in the given order. */
 class SlicedFilling implements Filling {
   readonly #memory: Memory
   readonly #execution: BlockExecution
@@ -134,16 +144,15 @@ class SlicedFilling implements Filling {
   readonly #candidates = new Map<string, Candidate>()
   readonly #rejected: Rejected[] = []
   readonly #left = new Map<string, Bytes>()
-  /** A later nonce of these senders has to wait for another flashblock, */
+  /** Senders whose later nonces wait for another flashblock. */
   readonly #waiting = new Set<string>()
-  /** of these for the level at which an earlier one is tried. */
+  /** Levels by sender at which an earlier nonce is tried. */
   readonly #levels: Map<string, number>
   #executed = 0
   #isOutOfTime = false
   #long: Long | undefined
   #reserved: { readonly hash: string; readonly gasLimit: bigint } | undefined
   #spentMs = 0
-  /** When the work in progress began. */
   #since = 0
 
   constructor(memory: Memory, execution: BlockExecution, quota: Quota) {
@@ -198,7 +207,7 @@ class SlicedFilling implements Filling {
       if (this.#candidates.has(hash)) continue
       const candidate = { transaction, hash, sender, nonce: nonceOf(transaction), isSettled: false }
       this.#candidates.set(hash, candidate)
-      // A sender who takes a slow one back need not wait for it any more.
+      // A sender that replaces a slow transaction no longer waits for it.
       if (stops.replace(candidate)) this.#levels.set(sender, stops.levels().get(sender) ?? 0)
       this.#left.set(hash, transaction.hash)
       await this.#visit(candidate, 0)
@@ -208,7 +217,7 @@ class SlicedFilling implements Filling {
   }
 
   async #finish(): Promise<Filled> {
-    // They came in several lists: within a sender the nonce decides.
+    // The transactions came in several lists, so each sender's are sorted by nonce.
     const left = [...this.#candidates.values()]
       .filter(({ isSettled }) => !isSettled)
       .toSorted((a, b) => compare(a.nonce, b.nonce))
@@ -225,13 +234,12 @@ class SlicedFilling implements Filling {
     }
   }
 
-  /** Milliseconds until `part` of the time is spent. */
-  #restMs(now: number, part = 1): number {
+  #remainingMs(now: number, part = 1): number {
     return this.#quota.ms * part - this.#spentMs - (now - this.#since)
   }
 
   #isOver(part: number): boolean {
-    return this.#restMs(this.#quota.now(), part) <= 0
+    return this.#remainingMs(this.#quota.now(), part) <= 0
   }
 
   #reject(rejected: Rejected): void {
@@ -244,25 +252,27 @@ class SlicedFilling implements Filling {
     const { included, stops } = this.#memory
     const own = Math.max(stops.level(candidate), this.#levels.get(sender) ?? 0)
     this.#levels.set(sender, own)
-    // Lower than it is where the one that its sender waits for has a nonce above its own: the chain went back meanwhile.
+    // After a reorg, the sender's stopped transaction may have a larger nonce. The level is then
+    // higher than necessary.
     if (own > level) return
     candidate.isSettled = true
     if (included.has(hash)) this.#left.delete(hash)
     if (included.has(hash) || this.#waiting.has(sender)) return
-    const restMs = this.#restMs(this.#quota.now())
-    const isWhole = restMs >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
+    const remainingMs = this.#remainingMs(this.#quota.now())
+    const isFullSlice =
+      remainingMs >= this.#quota.ms * (level === LAST ? NEARLY_ALL : SLICES[level]!)
     const isLong = stops.isLong(candidate) && longMs(transaction) > this.#quota.ms
-    const isResting = isLong && this.#quota.now() < this.#memory.longFrom
-    if (isResting || (level > 0 && !isWhole)) {
+    const isBackedOff = isLong && this.#quota.now() < this.#memory.longFrom
+    if (isBackedOff || (level > 0 && !isFullSlice)) {
       this.#isOutOfTime = true
       return
     }
-    // Until something else is known of it.
+    // Later nonces of the sender wait unless this transaction is included.
     this.#waiting.add(sender)
     if (isFree(transaction, this.#execution) && this.#memory.gasless.isSpent(this.#execution))
       return
     if (transaction.gasLimit <= this.#gasLimitFor(hash) - this.#execution.gasUsed)
-      await this.#execute(candidate, { level, isWhole, isLong })
+      await this.#execute(candidate, { level, isFullSlice, isLong })
   }
 
   /** Gas that the block may have used after the transaction with this hash. */
@@ -281,20 +291,20 @@ class SlicedFilling implements Filling {
     const startedAt = now()
     const isExpired = by.isLong
       ? after(longMs(transaction), cpuMs)
-      : after(Math.min(this.#restMs(startedAt), ms * SLICES[by.level]!), now)
+      : after(Math.min(this.#remainingMs(startedAt), ms * SLICES[by.level]!), now)
     const done = await this.#execution.execute(transaction, { isExpired })
     const lastedMs = now() - startedAt
     if (lastedMs > ms) this.#long = { hash, gasLimit: transaction.gasLimit, ms: lastedMs }
     if (done.status === 'executed') {
       stops.delete(candidate)
-      if (this.#isKept(candidate, before)) this.#include(candidate)
+      if (this.#fitsGasless(candidate, before)) this.#include(candidate)
     } else if (done.status === 'invalid') {
       if (!isForLater(done.reason.message, transaction))
         this.#reject({ hash: transaction.hash, reason: done.reason.message })
     } else {
       this.#isOutOfTime = true
-      if (by.isLong) this.#memory.longFrom = now() + REST * lastedMs
-      if (by.isWhole) this.#stopped(candidate, { level: by.level, lastedMs })
+      if (by.isLong) this.#memory.longFrom = now() + BACKOFF_FACTOR * lastedMs
+      if (by.isFullSlice) this.#stopped(candidate, { level: by.level, lastedMs })
     }
   }
 
@@ -305,8 +315,8 @@ class SlicedFilling implements Filling {
     this.#executed++
   }
 
-  /** A gasless transaction leaves the block again where it uses more than its kind has left. */
-  #isKept({ transaction }: Candidate, before: BlockCheckpoint): boolean {
+  /** Reverts a gasless transaction that exceeds the gasless budget. */
+  #fitsGasless({ transaction }: Candidate, before: BlockCheckpoint): boolean {
     if (!isFree(transaction, this.#execution)) return true
     const verdict = this.#memory.gasless.judge(this.#execution)
     if (verdict === 'fits') return true
@@ -331,19 +341,22 @@ class SlicedFilling implements Filling {
     }
   }
 }
-type Try = { readonly level: number; readonly isWhole: boolean; readonly isLong: boolean }
+type Try = { readonly level: number; readonly isFullSlice: boolean; readonly isLong: boolean }
 
 function after(ms: number, clock: () => number): () => boolean {
   const end = clock() + ms
   return () => clock() >= end
 }
-/** Milliseconds that its gas is worth. */
-const longMs = ({ gasLimit }: Transaction): number => Number(gasLimit / LEAST_GAS_PER_MS)
+/** Milliseconds that the transaction's gas is worth. */
+const longMs = ({ gasLimit }: Transaction): number => Number(gasLimit / MIN_GAS_PER_MS)
 
 const compare = (a: bigint, b: bigint) => (a < b ? -1 : a > b ? 1 : 0)
 const nonceOf = (transaction: Transaction) => ('nonce' in transaction ? transaction.nonce : 0n)
 
-/** Invalid in this block and perhaps not in a later one: the txpool decides how long it keeps them. Paying nothing is never enough later. */
+/**
+ * Whether an invalid transaction may become valid in a later block; the txpool decides how long to
+ * retain it. A fee cap of zero is never enough later.
+ */
 function isForLater(reason: string, transaction: Transaction): boolean {
   if (/^max fee per gas less than/.test(reason)) return feeCapOf(transaction) > 0n
   return /^(nonce too high|exceeds block (gas|DA footprint) limit)/.test(reason)

@@ -1,6 +1,7 @@
 /**
- * Gas that gasless transactions may use of a block. X Layer's builder has this bound
- * (`--builder.gasless-block-gas-limit`), the rules of the chain do not: no follower checks it.
+ * Gas limit of gasless transactions in a block. X Layer's builder has this limit
+ * (`--builder.gasless-block-gas-limit`). The chain's rules do not have the limit, so followers do
+ * not check it.
  */
 
 import type { BlockExecution, ExecutedTransaction } from '../../execution/transaction/types.ts'
@@ -8,13 +9,13 @@ import { feesOf } from '../../execution/transaction/validation.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 
 /**
- * `waits`: this one and later ones are for the next block. `never`: it alone is above the bound.
+ * `waits`: this transaction and later gasless ones wait for the next block. `never`: the
+ * transaction alone exceeds the limit.
  */
 export type GaslessVerdict = 'fits' | 'waits' | 'never'
 
 export class GaslessBudget {
   readonly #limit: bigint | undefined
-  /** The block whose budget is spent. */
   #spentIn: BlockExecution | undefined
   #counted:
     | {
@@ -25,17 +26,19 @@ export class GaslessBudget {
       }
     | undefined
 
-  /** @param limit undefined: no bound */
+  /** @param limit undefined: no limit */
   constructor(limit: bigint | undefined) {
     this.#limit = limit
   }
 
-  /** Whether transactions without a fee wait for the next block. */
+  /** Whether gasless transactions wait for the next block. */
   isSpent(execution: BlockExecution): boolean {
     return this.#spentIn === execution
   }
 
-  /** Judges the block's newest transaction, which is free. The caller reverts it unless it fits. */
+  /**
+   * Judges the block's newest transaction, which is gasless. The caller reverts it unless it fits.
+   */
   judge(execution: BlockExecution): GaslessVerdict {
     if (this.#limit === undefined || this.#usedIn(execution) <= this.#limit) return 'fits'
     if (gasOf(execution.executed.at(-1)!) > this.#limit) return 'never'
@@ -44,7 +47,8 @@ export class GaslessBudget {
   }
 
   /**
-   * Blocks grow and are cut at their end, so those before a known last transaction are known too.
+   * A block grows and shrinks at its end only. If the last counted transaction is unchanged, so are
+   * all before it.
    */
   #usedIn(execution: BlockExecution): bigint {
     const { executed } = execution
@@ -58,7 +62,7 @@ export class GaslessBudget {
   }
 }
 
-/** A signed transaction that offers no fee, on a chain that can let it pass. */
+/** Whether a signed transaction offers no fee, on a chain that can allow it. */
 export const isFree = (
   transaction: Transaction,
   { rules }: Pick<BlockExecution, 'rules'>,

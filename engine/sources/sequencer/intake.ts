@@ -1,11 +1,13 @@
 /**
- * What goes into the next flashblock: the txpool's transactions are executed as they arrive, so that little is left to do at the tick.
- * Half of the flashblock's gas and time is for those before the tick; the rest is for the best that wait then.
+ * Transactions of the next flashblock. Transactions of the txpool are executed as they arrive, so
+ * little work is left at the tick. Half of the flashblock's gas and time is for early transactions.
+ * The other half is for the best transactions that wait at the tick.
  *
- * A flashblock has a budget of gas, as op-rbuilder's batches have: after index k of n the block may have used k/n of its gas. A transaction
- * whose gas limit is above what its flashblock has left waits for a later index, where the budget is larger. Among those the one that pays
- * best has its gas reserved in the block, so that cheaper ones cannot use it up before. It is included by the last index of the block in
- * progress, or of the next one; if it then uses little, the others have the rest of its gas in the same flashblock.
+ * A flashblock has a gas budget, as op-rbuilder's batches have: after index k of n the block may
+ * have used k/n of its gas. A transaction with a larger gas limit waits for a later index with a
+ * larger budget. Gas in the block is reserved for the best-paying such transaction, so that cheaper
+ * ones cannot use that gas. The transaction is included by the last index of this block or of the
+ * next one. Its unused gas goes to others in the same flashblock.
  */
 import type { ExecutedTransaction } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -15,21 +17,27 @@ import type { Payload } from './payload.ts'
 import { type ChainClock, gasQuota } from './schedule.ts'
 import type { SequencerPorts } from './types.ts'
 
-/** Transactions asked for at once. */
+/** Transactions in one request to the txpool. */
 const MAX_WANTED = 5_000
-/** How often, at a tick: those that are stopped took gas of the list from others. */
-const MAX_ASKED = 4
-/** Part of the time between flashblocks that one may spend executing; the writer needs as much for the same. */
+/** Requests to the txpool at a tick, because stopped transactions use gas of an offered list. */
+const MAX_REQUESTED = 4
+/**
+ * Part of the time between flashblocks for execution; the writer needs as much for the same
+ * flashblock.
+ */
 const TIME_QUOTA = 0.5
 /**
- * Milliseconds that a flashblock without a due time may spend executing at least. A busy machine
- * took 150 ms for a transfer (2026-11), and nothing makes another flashblock for what is left out.
+ * Minimum milliseconds of execution for a flashblock without a due time. A busy machine took 150 ms
+ * for a transfer (2026-11), and no other flashblock follows for the rest.
  */
 const PATIENT_MS = 5_000
 /** Part of a flashblock's gas (in percent) and time that may be used before its tick. */
-const AHEAD_PERCENT = 50n
-const AHEAD = Number(AHEAD_PERCENT) / 100
-/** Part of the time between flashblocks that two questions before the tick are apart: each costs both threads a tenth of a millisecond. */
+const PREFETCH_PERCENT = 50n
+const PREFETCH_SHARE = Number(PREFETCH_PERCENT) / 100
+/**
+ * Interval of requests before the tick, as part of the flashblock time. Each request costs both
+ * threads 0.1 ms.
+ */
 const APART = 1 / 8
 
 export class Intake {
@@ -37,24 +45,23 @@ export class Intake {
   readonly #clock: ChainClock
   readonly #flashblockTimeMs: number
   readonly #filler: Filler
-  /** Time that a flashblock may spend executing. */
+  /** Milliseconds of execution for a flashblock. */
   readonly #ms: number
-  /** Of the next flashblock. */
   #filling: Filling | undefined
-  /** Asking may give something although the txpool has no news. */
+  /** A request may return transactions although the txpool has no news. */
   #hasMore = true
-  #hasAskedAhead = false
-  #askedAheadAt = Number.NEGATIVE_INFINITY
-  /** Hashes that the time before the tick did not reach. */
+  #hasPrefetched = false
+  #prefetchedAt = Number.NEGATIVE_INFINITY
+  /** Hashes of transactions that the time before the tick did not reach. */
   #unreached: readonly Bytes[] = []
-  /** Hash of the newest one whose gas was reserved because no flashblock had as much until then. */
+  /** Hash of the newest transaction whose reserved gas exceeded the next flashblock's gas. */
   #large: Bytes | undefined
 
   constructor(options: {
     readonly ports: SequencerPorts
     readonly clock: ChainClock
     readonly flashblockTimeMs: number
-    /** That gasless transactions may use of a block; undefined: no bound. */
+    /** Limit of gas for gasless transactions in a block; undefined: no limit. */
     readonly gaslessGas?: bigint | undefined
   }) {
     this.#filler = createFiller(options.gaslessGas)
@@ -64,58 +71,62 @@ export class Intake {
     this.#ms = options.flashblockTimeMs * TIME_QUOTA
   }
 
-  /** Forgets what was included below block `number`: the txpool has heard of it by then. */
+  /**
+   * Forgets transactions included below block `number`, because the txpool knows of them by then.
+   */
   forget(number: bigint): void {
     this.#filler.forget(number)
   }
 
-  /** Counts as included, e.g. when a block is begun again. */
+  /** Marks a transaction as included, e.g. when a block is started again. */
   include(number: bigint, hash: Bytes): void {
     this.#filler.include(number, hash)
   }
 
-  /** Blocks from this height on were taken back: what was in them may come again. */
+  /** Takes back blocks from this height on; their transactions may come again. */
   goBack(number: bigint): void {
     this.#filler.excludeFrom(number)
     this.#hasMore = true
   }
 
-  /** A block begins, or is begun again. */
+  /** Prepares for the start or restart of a block. */
   reset(): void {
     this.#next()
     this.#hasMore = true
   }
 
-  /** When to ask the txpool before the tick; infinity: it has nothing new, or this part of the quotas is used up. */
-  aheadAt(payload: Payload, targetIndex: number): number {
+  /**
+   * Returns the time of the next request before the tick; infinity: no news, or the quotas are used
+   * up.
+   */
+  prefetchAt(payload: Payload, targetIndex: number): number {
     if (payload.execution.attributes.isDepositsOnly === true) return Number.POSITIVE_INFINITY
-    const isWorthAsking = this.#ports.hasNews() || (this.#hasMore && !this.#hasAskedAhead)
-    const hasTime = (this.#filling?.spentMs ?? 0) < this.#ms * AHEAD
-    const hasGas = payload.execution.gasUsed < aheadLimit(payload, targetIndex)
-    if (!isWorthAsking || !hasTime || !hasGas) return Number.POSITIVE_INFINITY
-    return this.#askedAheadAt + this.#flashblockTimeMs * APART
+    const isWorthRequesting = this.#ports.hasNews() || (this.#hasMore && !this.#hasPrefetched)
+    const hasTime = (this.#filling?.spentMs ?? 0) < this.#ms * PREFETCH_SHARE
+    const hasGas = payload.execution.gasUsed < prefetchLimit(payload, targetIndex)
+    if (!isWorthRequesting || !hasTime || !hasGas) return Number.POSITIVE_INFINITY
+    return this.#prefetchedAt + this.#flashblockTimeMs * APART
   }
 
-  /** Executes what the txpool has new. */
-  async ahead(payload: Payload, targetIndex: number): Promise<void> {
-    this.#hasAskedAhead = true
-    this.#askedAheadAt = this.#clock.now()
-    const limit = aheadLimit(payload, targetIndex)
+  async prefetch(payload: Payload, targetIndex: number): Promise<void> {
+    this.#hasPrefetched = true
+    this.#prefetchedAt = this.#clock.now()
+    const limit = prefetchLimit(payload, targetIndex)
     const excluded = this.#filler.stopped()
-    const work = this.#begun(payload, gasLimit(payload, targetIndex))
-    const offered = await this.#ask(payload, work, {
+    const work = this.#started(payload, gasLimit(payload, targetIndex))
+    const offered = await this.#request(payload, work, {
       targetIndex,
       limit,
       excluded,
       isPatient: false,
     })
-    const tried = await work.offer(offered, AHEAD)
+    const tried = await work.offer(offered, PREFETCH_SHARE)
     this.#unreached = [...this.#unreached, ...tried.unreached]
   }
 
   /**
-   * At the tick: what else the txpool has, within the rest of the quotas.
-   * @param isPatient the flashblock has no time at which it is due: txpool and execution are waited for
+   * Executes other transactions of the txpool at the tick, within the rest of the quotas.
+   * @param isPatient the flashblock has no due time, so txpool and execution get more time
    */
   async finish(
     payload: Payload,
@@ -125,35 +136,35 @@ export class Intake {
     const [ports, filler] = [this.#ports, this.#filler]
     const limit = gasLimit(payload, targetIndex)
     this.#giveBack(this.#unreached)
-    const work = this.#begun(payload, limit)
+    const work = this.#started(payload, limit)
     if (isPatient) work.extend(PATIENT_MS)
-    // Whoever was stopped comes last, and takes none of the others' gas in the list.
+    // Stopped transactions come last, and their gas in the list goes to others.
     let isMoreWanted = this.#hasMore || ports.hasNews()
-    for (let asked = 0; isMoreWanted && asked < MAX_ASKED; asked++) {
+    for (let requested = 0; isMoreWanted && requested < MAX_REQUESTED; requested++) {
       const question = { targetIndex, limit, excluded: filler.stopped(), isPatient }
       const before = payload.execution.executed.length
-      const offered = await this.#ask(payload, work, question)
+      const offered = await this.#request(payload, work, question)
       const tried = await work.offer(offered)
-      // Others waited for it, and have the gas that it claimed and did not use.
+      // The large transaction's unused gas is available to others, which were left out for it.
       const hasWaited =
         this.#hasMore && this.#isLargeAmong(payload.execution.executed.slice(before))
       isMoreWanted = tried.isMoreWanted || hasWaited
     }
     if (filler.stopped().length > 0)
       await work.offer(
-        await this.#ask(payload, work, { targetIndex, limit, excluded: [], isPatient }),
+        await this.#request(payload, work, { targetIndex, limit, excluded: [], isPatient }),
       )
     const { rejected, left, isOutOfTime, long } = await work.finish()
     this.#next()
     this.#giveBack(left)
     if (rejected.length > 0) ports.reject(rejected)
     const { number } = payload.execution.attributes
-    const place = `block ${number} index ${payload.index + 1}`
-    if (isOutOfTime) ports.count('time_quota', place)
-    if (long !== undefined) ports.count('long_transaction', `${place}: ${textOf(long)}`)
+    const where = `block ${number} index ${payload.index + 1}`
+    if (isOutOfTime) ports.count('time_quota', where)
+    if (long !== undefined) ports.count('long_transaction', `${where}: ${textOf(long)}`)
   }
 
-  /** The block is given up: what is in no flashblock goes back to the txpool. */
+  /** Gives up the block. Transactions in no flashblock return to the txpool. */
   abandon(payload: Payload): void {
     const hashes = payload.uncut.map(({ transaction }) => transaction.hash)
     for (const hash of hashes) this.#filler.exclude(hash)
@@ -161,7 +172,10 @@ export class Intake {
     this.#next()
   }
 
-  /** Hashes of what somebody has sent, from a flashblock on: nothing of that is in the block any more. What no flashblock told goes back. */
+  /**
+   * Takes back flashblocks from this index on, and returns hashes of their transactions.
+   * Transactions in no flashblock return to the txpool.
+   */
   takeBack(payload: Payload, from: number): readonly Bytes[] {
     this.abandon(payload)
     const uncut = new Set(payload.uncut)
@@ -179,14 +193,14 @@ export class Intake {
 
   #next(): void {
     this.#filling = undefined
-    this.#hasAskedAhead = false
+    this.#hasPrefetched = false
     this.#unreached = []
   }
 
-  #begun(payload: Payload, gas: bigint): Filling {
+  #started(payload: Payload, gas: bigint): Filling {
     const { cpuMs } = this.#ports
     const quotas = { gas, ms: this.#ms, now: () => this.#clock.now(), cpuMs }
-    this.#filling ??= this.#filler.begin(payload.execution, quotas)
+    this.#filling ??= this.#filler.start(payload.execution, quotas)
     return this.#filling
   }
 
@@ -196,8 +210,8 @@ export class Intake {
     this.#ports.giveBack(transactions)
   }
 
-  /** Up to `limit` of the block's gas, without what is reserved for one that waits for a later flashblock. */
-  async #ask(
+  /** Requests transactions up to `limit` of the block's gas, without reserved gas. */
+  async #request(
     payload: Payload,
     work: Filling,
     {
@@ -219,8 +233,8 @@ export class Intake {
     if (gas <= 0n || attributes.isDepositsOnly === true) return []
     const index = payload.index + 1
     const isGaslessWanted = !this.#filler.isGaslessSpent(payload.execution)
-    const place = { number, index, gas, blockGas, baseFee }
-    const wanted = { ...place, count: MAX_WANTED, excluded, isGaslessWanted }
+    const target = { number, index, gas, blockGas, baseFee }
+    const wanted = { ...target, count: MAX_WANTED, excluded, isGaslessWanted }
     const offered = await this.#ports.transactions(wanted, isPatient)
     this.#hasMore = offered.hasMore
     const { reserved } = offered
@@ -238,7 +252,7 @@ const textOf = ({ hash, gasLimit, ms }: Long) =>
 const gasLimit = ({ index, execution }: Payload, targetIndex: number) =>
   gasQuota(execution.attributes.gasLimit, index + 1, targetIndex)
 
-function aheadLimit(payload: Payload, targetIndex: number): bigint {
+function prefetchLimit(payload: Payload, targetIndex: number): bigint {
   const { cutGasUsed } = payload
-  return cutGasUsed + ((gasLimit(payload, targetIndex) - cutGasUsed) * AHEAD_PERCENT) / 100n
+  return cutGasUsed + ((gasLimit(payload, targetIndex) - cutGasUsed) * PREFETCH_PERCENT) / 100n
 }

@@ -1,4 +1,7 @@
-/** The packets of blocks that are not durable yet: in the journal and in memory, so that a block can be begun again with the same prefix. */
+/**
+ * Packets of blocks that are not durable yet, in the journal and in memory. A block can thus
+ * restart with the same prefix.
+ */
 import { decodePacket } from '../../flashblocks/codec.ts'
 import { isSameFlashblock } from '../../flashblocks/identity.ts'
 import type { FeedMessage, Flashblock, FlashblockBase } from '../../flashblocks/types.ts'
@@ -10,34 +13,39 @@ import type { PacketJournal } from './types.ts'
 export type RecordedPacket = {
   readonly packet: Bytes
   readonly message: FeedMessage
-  /** In this run of the process. */
+  /** The packet was sent in this run of the process. */
   isSent: boolean
 }
 export type RecordedBlock = {
-  /** Of its index 0. */
+  /** Base of the block's index 0. */
   readonly base: FlashblockBase
   readonly flashblocks: readonly (RecordedPacket & { readonly message: Flashblock })[]
   readonly end: RecordedPacket | undefined
 }
 
 export interface PacketLog {
-  /** Nothing recorded waits to be sent. */
+  /** Every recorded packet has been sent. */
   readonly isSent: boolean
-  /** Journals; only then the packet may be sent. */
+  /** Appends a packet to the journal; it must not be sent before. */
   append(number: bigint, packet: Bytes, message: FeedMessage): void
-  /** What was recorded of this height: 'other' when it does not begin with an index 0 on this parent. */
+  /**
+   * Returns the packets of this height; 'other': they do not start with an index 0 on this parent.
+   */
   find(number: bigint, parentHash: Bytes): RecordedBlock | 'other' | undefined
-  /** Forgets heights from `number` on: they will never be part of the chain. */
+  /** Forgets heights from `number` on, which will never be part of the chain. */
   drop(number: bigint): void
-  /** Blocks up to this height are durable. */
+  /** Forgets blocks up to this height, which are durable. */
   forget(canonical: bigint): void
 }
 
-/** The file is written anew when this much of it is of no more use. */
+/** Size of stale packets at which the file is rewritten. */
 const STALE_PACKETS = 256
 const STALE_BYTES = 8 << 20
 
-/** `journalled`: what the file holds at the start; packets that do not decode end it. */
+/**
+ * Makes a log.
+ * @param journalled packets of the file at the start; the first one that does not decode ends them
+ */
 export function createPacketLog(journal: PacketJournal, journalled: Iterable<Bytes>): PacketLog {
   const blocks = readBlocks(journalled)
   let stale = { packets: 0, bytes: 0 }
@@ -73,7 +81,7 @@ export function createPacketLog(journal: PacketJournal, journalled: Iterable<Byt
       try {
         rewrite()
       } catch (error) {
-        // It goes on as it is, longer than it need be; the next append says what the disk has.
+        // The longer file stays in use. The next append reports the disk's error.
         if (!(error instanceof JournalError)) throw error
       }
     },
@@ -88,13 +96,16 @@ function readBlocks(journalled: Iterable<Bytes>): Map<bigint, RecordedPacket[]> 
     if (!('message' in decoded)) break
     const { message } = decoded
     if (message.type === 'flashblock') number = message.blockNumber ?? number
-    // An End belongs to the block before it.
+    // An End belongs to the block of the flashblock before it.
     if (number !== undefined) add(listOf(blocks, number), { packet, message, isSent: false })
   }
   return blocks
 }
 
-/** Another flashblock of the same payload and index takes the place of the first, and of what came behind that. */
+/**
+ * Adds a packet. Another flashblock of a known payload and index replaces the first and everything
+ * after it.
+ */
 function add(packets: RecordedPacket[], recorded: RecordedPacket): void {
   const { message } = recorded
   if (message.type === 'flashblock') {
@@ -122,12 +133,12 @@ function blockOf(packets: readonly RecordedPacket[], parentHash: Bytes): Recorde
   const flashblocks = packets.filter(isFlashblock)
   const first = flashblocks[0]?.message
   if (!first?.base || !equalBytes(first.base.parentHash, parentHash)) return 'other'
-  const isWhole = packets.every(
+  const isComplete = packets.every(
     ({ message }, index) =>
       message.payloadId === first.payloadId &&
       (message.type === 'flashblock' ? message.index === index : index === packets.length - 1),
   )
-  if (!isWhole) return 'other'
+  if (!isComplete) return 'other'
   return {
     base: first.base,
     flashblocks,

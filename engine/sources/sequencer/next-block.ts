@@ -1,18 +1,21 @@
-/** What somebody has set of the next block, in place of what the clock and its parent give. */
+/** Values that a developer has set for the next block, in place of those from clock and parent. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { ControlError, type TimeControl } from './controls.ts'
 
-/** 9999-12-31: beyond it clients cannot show a date. */
+/** 9999-12-31; clients cannot show later dates. */
 const LATEST = 253_402_300_799n
 
 export class NextBlock {
-  /** Another one makes another block on the same parent. */
+  /** Another salt makes another block on the same parent. */
   salt: Bytes | undefined
   gasLimit: bigint | undefined
   #at: bigint | undefined
   #every: bigint | undefined
 
-  /** @param newest timestamp of the newest block, which may be one in progress @throws {ControlError} */
+  /**
+   * @param newest timestamp of the newest block, which may be in progress
+   * @throws {ControlError}
+   */
   setTime(control: TimeControl, newest: bigint): void {
     if ('every' in control) {
       if (control.every === 0n) throw new ControlError('blocks are at least a second apart')
@@ -26,18 +29,18 @@ export class NextBlock {
     this.#at = at
   }
 
-  /** It is not to be one that was begun before. */
+  /** Whether a block that started earlier does not have the set values. */
   get isOther(): boolean {
     return this.#at !== undefined || this.gasLimit !== undefined
   }
 
-  /** Where its parent has this one; undefined: as the clock says. */
+  /** Returns the timestamp of a block on this parent; undefined: the clock decides. */
   timestamp(parent: bigint): bigint | undefined {
     if (this.#at !== undefined && this.#at > parent) return this.#at
     return this.#every === undefined ? undefined : parent + this.#every
   }
 
-  /** A block has it all, or none is to have it. */
+  /** Clears the values for one block, after their use or a revert. */
   used(): void {
     this.#at = undefined
     this.salt = undefined

@@ -1,5 +1,7 @@
-/** One payload under construction: a block execution that is cut into flashblocks. It knows no time. */
-import type { SealedBlock } from '../../chain/types.ts'
+/**
+ * A payload under construction: a block execution that is cut into flashblocks, without a clock.
+ */
+import type { UpstreamBlock } from '../../chain/types.ts'
 import { MESSAGE_PASSER } from '../../chainspec/genesis.ts'
 import { buildHeader } from '../../execution/block/block.ts'
 import type {
@@ -11,8 +13,7 @@ import type {
 import { type Outcomes, subblockOf } from '../../flashblocks/subblock.ts'
 import type { Flashblock, FlashblockBase } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { hashHeader } from '../../primitives/header-codec.ts'
+import { type Header, hashHeader } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { decodeTransaction } from '../../primitives/transaction-codec.ts'
@@ -23,36 +24,41 @@ import type { Roots } from './types.ts'
 export interface Payload {
   readonly id: string
   readonly execution: BlockExecution
-  /** Of the newest flashblock; -1: none yet. */
+  /** Index of the newest flashblock; -1: there is none. */
   readonly index: number
-  /** Executed since the newest flashblock: in no packet yet. */
+  /** Transactions executed since the newest flashblock, which are in no packet yet. */
   readonly uncut: readonly ExecutedTransaction[]
-  /** Gas of what is in flashblocks. */
+  /** Gas used in flashblocks. */
   readonly cutGasUsed: bigint
-  /** The next flashblock: what is uncut. */
   cut(targetIndex: number): Promise<Flashblock>
-  /** The results of the newest flashblock's transactions. Call it right after a flashblock is cut. */
+  /**
+   * Returns the results of the newest flashblock's transactions. The call must directly follow
+   * `cut`.
+   */
   outcomes(): Promise<Outcomes>
-  /** Index of the newest flashblock above index 0 that has transactions; undefined: none has. */
+  /** Index of the newest flashblock above 0 that has transactions; undefined: there is none. */
   newestFilled(): number | undefined
-  /** Takes back flashblock `index`, above 0, and those behind it, and what is uncut: gives their transactions. */
+  /**
+   * Takes back flashblock `index` (above 0), later ones and uncut transactions. Returns the
+   * transactions.
+   */
   uncutFrom(index: number): readonly ExecutedTransaction[]
-  /** Executes a flashblock that was cut before; undefined when all that its packet states is so, else what differs. */
+  /** Executes an earlier flashblock again, and returns how the result differs from its packet. */
   replay(flashblock: Flashblock): Promise<string | undefined>
-  sealed(): SealedBlock
-  /** Ends the execution, once: what was executed can still be read. */
+  upstreamBlock(): UpstreamBlock
+  /** Ends the execution; call it once. The executed transactions remain readable. */
   close(): void
 }
 
 export type PayloadOptions = {
   readonly id: string
-  /** Opened, `begin` not yet called. Closed by the payload, also where it cannot be opened. */
+  /** An open execution before its `start`. The payload closes it, also when it cannot be opened. */
   readonly execution: BlockExecution
   /** Storage root of the message passer at the parent. */
   readonly withdrawalsRoot: Bytes | undefined
-  /** True: the feed's flashblocks state no roots and no hash. */
+  /** True: flashblocks in the feed have no roots and no hash. */
   readonly areSubblocks?: boolean
-  /** Of a diff over the parent; undefined: not at hand. */
+  /** Computes the roots of a diff over the parent; undefined: they are not ready. */
   roots(diff: StateDiff): Promise<Roots | undefined>
 }
 
@@ -61,10 +67,10 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
   let index = -1
   let count = 0
   let since: BlockCheckpoint | undefined
-  /** undefined: the newest flashblock does not state it. */
+  /** undefined: the newest flashblock does not state this root. */
   let withdrawalsRoot: Bytes | undefined = options.withdrawalsRoot ?? ZERO_32
   const ends: End[] = []
-  await begin(execution)
+  await start(execution)
 
   const advance = () => {
     index++
@@ -93,7 +99,7 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
       const areDue = !areSubblocks && (await isRootDue())
       const roots = areDue ? await options.roots(await execution.diff()) : undefined
       withdrawalsRoot = areSubblocks ? undefined : (roots?.withdrawalsRoot ?? withdrawalsRoot)
-      // Above index 0 the state root is left to the end of the block, as X Layer's builder leaves it.
+      // Above index 0 the state root is left to the end of the block, as X Layer's builder does.
       const header = headerWith(index < 0 ? roots?.stateRoot : undefined)
       const delta = deltaOf(execution, header, count)
       advance()
@@ -120,12 +126,14 @@ export async function openPayload(options: PayloadOptions): Promise<Payload> {
       advance()
       return headerProblem(header, flashblock)
     },
-    sealed: () => sealedBlock(id, execution),
+    upstreamBlock: () => upstreamBlockOf(id, execution),
     close: () => execution.close(),
   }
 }
 
-/** The results of all that ran after this end of a flashblock; undefined: of the whole block. */
+/**
+ * Returns the results of everything after this end of a flashblock; undefined: of the whole block.
+ */
 async function outcomesAfter(execution: BlockExecution, end: End | undefined): Promise<Outcomes> {
   const executed = execution.executed.slice(end?.count ?? 0)
   const diff = await execution.diff(end?.since)
@@ -135,7 +143,7 @@ async function outcomesAfter(execution: BlockExecution, end: End | undefined): P
   }
 }
 
-/** By index: what was there behind a flashblock. */
+/** State after the flashblock of an index. */
 type End = {
   readonly count: number
   readonly since: BlockCheckpoint
@@ -160,7 +168,10 @@ const flashblockOf = (
 function deltaOf(execution: BlockExecution, header: Header, from: number): Flashblock['delta'] {
   const { stateRoot, receiptsRoot, logsBloom, gasUsed, withdrawalsRoot } = header
   return {
-    ...{ receiptsRoot, logsBloom, gasUsed, withdrawalsRoot },
+    receiptsRoot,
+    logsBloom,
+    gasUsed,
+    withdrawalsRoot,
     stateRoot: equalBytes(stateRoot, ZERO_32) ? undefined : stateRoot,
     blockHash: hashHeader(header),
     transactions: execution.executed.slice(from).map(({ transaction }) => transaction.raw),
@@ -176,17 +187,17 @@ const headerOf = (
   return buildHeader({ rules, attributes, sums: execution.sums(), ...roots })
 }
 
-/** Closed where it cannot begin. */
-async function begin(execution: BlockExecution): Promise<void> {
+/** Starts an execution, and closes it on an error. */
+async function start(execution: BlockExecution): Promise<void> {
   try {
-    await execution.begin()
+    await execution.start()
   } catch (error) {
     execution.close()
     throw error
   }
 }
 
-/** The first member of the header that is not what the packet states. */
+/** Names the first header field that differs from the packet. */
 function headerProblem(header: Header, { index, delta }: Flashblock): string | undefined {
   const blobGasUsed = delta.blobGasUsed === undefined ? undefined : (header.blobGasUsed ?? 0n)
   const compared: readonly (readonly [
@@ -208,7 +219,7 @@ function headerProblem(header: Header, { index, delta }: Flashblock): string | u
   return `index ${index} gives ${what} ${text(ours)}, its packet says ${text(theirs)}`
 }
 
-/** What is wrong with the first transaction that does not execute. */
+/** Executes all transactions, and describes the first failure. */
 async function executeAll(
   execution: BlockExecution,
   { index, delta }: Flashblock,
@@ -222,7 +233,10 @@ async function executeAll(
   return undefined
 }
 
-/** Version byte 3, then seven bytes of parent, timestamp and randomness: the same block gets the same id again, and no other. */
+/**
+ * Returns version byte 3 and seven bytes derived from parent, timestamp and randomness. The same
+ * block always gets the same id.
+ */
 export function payloadIdOf({ parentHash, timestamp, prevRandao }: BlockAttributes): string {
   const digest = keccak256(concatBytes(parentHash, bigintToBytes(timestamp, 8), prevRandao))
   return bytesToHex(concatBytes(Uint8Array.of(3), digest.subarray(0, 7)))
@@ -243,7 +257,7 @@ const baseOf = (attributes: BlockAttributes): FlashblockBase => ({
   baseFeePerGas: attributes.baseFee,
 })
 
-function sealedBlock(payloadId: string, execution: BlockExecution): SealedBlock {
+function upstreamBlockOf(payloadId: string, execution: BlockExecution): UpstreamBlock {
   const { attributes } = execution
   const { gasUsed, receiptsRoot, logsBloom, blobGasUsed } = execution.sums()
   return {

@@ -1,30 +1,37 @@
-/** When a block begins, ticks and is sealed: arithmetic on milliseconds, no clock. */
+/**
+ * Times at which a block starts, ticks and is sealed: arithmetic on milliseconds, without a clock.
+ */
 
 export type Timing = {
-  /** Whole seconds. */
+  /** A multiple of 1000. */
   readonly blockTimeMs: number
   readonly flashblockTimeMs: number
 }
 export type Schedule = {
-  /** Index 0 does not go out earlier. */
-  readonly beginAt: number
-  /** When the first flashblock after that is due: at the block's begin, or at once when that is over. */
+  /** Earliest time of index 0. */
+  readonly startAt: number
+  /**
+   * Time of the first flashblock after index 0: the block's start, or at once if that has passed.
+   */
   readonly firstAt: number
-  /** When those after it are due. */
+  /** Times of the later flashblocks. */
   readonly ticks: readonly number[]
   readonly sealAt: number
-  /** The index planned as last; 0: no time left for more than index 0. */
+  /** The planned last index; 0: no time is left after index 0. */
   readonly targetIndex: number
 }
 
-/** A block is sealed this long before its timestamp, so that index 1 of the next one can keep the beat of the ticks. */
+/**
+ * Milliseconds between the seal and the block's timestamp, so that index 1 of the next block can
+ * meet its tick.
+ */
 export const SEAL_LEAD_MS = 20
-/** A producer that is later than this many blocks does not make up for them. */
+/** Blocks of delay up to which a producer catches up. */
 export const CATCH_UP_BLOCKS = 10
 
 /**
- * Seconds. One block time after the parent; after a longer pause the next one on the same grid whose time has not come yet, so that the
- * chain is on time again at once.
+ * Returns seconds: one block time after the parent. After a long pause, the next future time on the
+ * same grid puts the chain on time at once.
  */
 export function nextTimestamp(parentTimestamp: bigint, now: number, timing: Timing): bigint {
   const step = BigInt(timing.blockTimeMs / 1000)
@@ -34,18 +41,20 @@ export function nextTimestamp(parentTimestamp: bigint, now: number, timing: Timi
 }
 
 /**
- * Seconds, of the block after the first: the first slot that has not begun, or by less than half a flashblock's time, for timers that are
- * late. A genesis is dated before the node has loaded itself, which on a cold machine takes longer than a block. Block 1 is made up then, so
- * that what an OP chain has from its first transaction on is there at once; nobody waits for what else would be made up.
+ * Returns the timestamp in seconds of the block after the first one: the first slot that has not
+ * started. Late timers have a tolerance of half a flashblock.
+ * A genesis is dated before the node has loaded, which takes longer than a block on a cold machine.
+ * Block 1 is made at once, because clients need what an OP chain has from its first transaction on.
+ * Later missed blocks are skipped, because nobody waits for them.
  */
 export function punctualTimestamp(parentTimestamp: bigint, now: number, timing: Timing): bigint {
   const step = BigInt(timing.blockTimeMs / 1000)
-  const begin = Number(parentTimestamp) * 1000 + timing.flashblockTimeMs / 2
-  const begun = Math.ceil((now - begin) / timing.blockTimeMs)
-  return parentTimestamp + step * BigInt(1 + Math.max(0, begun))
+  const start = Number(parentTimestamp) * 1000 + timing.flashblockTimeMs / 2
+  const started = Math.ceil((now - start) / timing.blockTimeMs)
+  return parentTimestamp + step * BigInt(1 + Math.max(0, started))
 }
 
-/** Seconds, of the block after this one. */
+/** Returns the timestamp in seconds of the block after this one. */
 export function timestampAfter(
   { number, timestamp }: { readonly number: bigint; readonly timestamp: bigint },
   now: number,
@@ -55,46 +64,52 @@ export function timestampAfter(
   return (isSecond ? punctualTimestamp : nextTimestamp)(timestamp, now, options)
 }
 
-/** Of the block with this timestamp, as seen when its index 0 is about to go out. */
+/** Returns the schedule of the block with this timestamp, just before its index 0. */
 export function scheduleOf(timestamp: bigint, now: number, timing: Timing): Schedule {
   const { blockTimeMs, flashblockTimeMs } = timing
   const end = Number(timestamp) * 1000
-  const begin = end - blockTimeMs
+  const start = end - blockTimeMs
   const sealAt = end - SEAL_LEAD_MS
-  // Closer than this to another event a flashblock is not worth its messages.
+  // A flashblock nearer than this to another event is not worth its messages.
   const apart = flashblockTimeMs / 8
-  const firstAt = Math.max(now, begin)
+  const firstAt = Math.max(now, start)
   const ticks: number[] = []
-  for (let tick = begin; tick <= sealAt - apart; tick += flashblockTimeMs)
+  for (let tick = start; tick <= sealAt - apart; tick += flashblockTimeMs)
     if (tick >= firstAt + apart) ticks.push(tick)
-  const hasRoom = firstAt <= sealAt - apart
+  const hasCapacity = firstAt <= sealAt - apart
   return {
-    beginAt: begin - SEAL_LEAD_MS,
+    startAt: start - SEAL_LEAD_MS,
     firstAt,
     ticks,
     sealAt,
-    targetIndex: hasRoom ? 1 + ticks.length : 0,
+    targetIndex: hasCapacity ? 1 + ticks.length : 0,
   }
 }
 
-/** Gas that the block may have used after flashblock `index`: k × limit ÷ target, all of it at the target. */
+/** Gas that the block may have used after flashblock `index`: k × limit ÷ target. */
 export const gasQuota = (gasLimit: bigint, index: number, targetIndex: number): bigint =>
   (gasLimit * BigInt(Math.min(index, targetIndex))) / BigInt(targetIndex)
 
 export interface ChainClock {
-  /** Never goes back. */
+  /** Returns the chain's time, which never goes back. */
   now(): number
-  /** The chain stands at this time: if that is far ahead of the clock (set back while the node was down), the chain's time counts. */
+  /**
+   * Takes the parent's timestamp. If it is far ahead of the clock, e.g. after a clock was set back,
+   * the chain's time follows it.
+   */
   align(parentTimestampMs: number): void
-  /** The chain is at this time at least, from now on. */
+  /** Moves the chain's time forward to at least `ms`. */
   lead(ms: number): void
-  /** By how much `lead` has set it ahead of the clock. */
-  readonly aheadMs: number
-  /** The same as it was before. */
-  restore(aheadMs: number): void
+  /** Milliseconds by which `lead` has moved the chain ahead of the clock. */
+  readonly offsetMs: number
+  /** Sets an earlier `offsetMs` again. */
+  restore(offsetMs: number): void
 }
 
-/** Time as the chain sees it: the given clock, but a jump back neither stops the chain nor freezes a block. */
+/**
+ * Makes the chain's clock. A jump back of the given clock neither stops the chain nor freezes a
+ * block.
+ */
 export function createChainClock(now: () => number, timing: Timing): ChainClock {
   let offset = 0
   let given = 0
@@ -107,8 +122,8 @@ export function createChainClock(now: () => number, timing: Timing): ChainClock 
       return last
     },
     align(parentTimestampMs) {
-      const ahead = parentTimestampMs - now()
-      offset = ahead > given + 2 * timing.blockTimeMs ? ahead : given
+      const leadMs = parentTimestampMs - now()
+      offset = leadMs > given + 2 * timing.blockTimeMs ? leadMs : given
       last = now() + offset
     },
     lead(ms) {
@@ -116,11 +131,11 @@ export function createChainClock(now: () => number, timing: Timing): ChainClock 
       offset = Math.max(offset, given)
       last = Math.max(last, now() + offset)
     },
-    get aheadMs() {
+    get offsetMs() {
       return given
     },
-    restore(aheadMs) {
-      given = aheadMs
+    restore(offsetMs) {
+      given = offsetMs
     },
   }
 }

@@ -1,8 +1,10 @@
 /**
- * The embedded sequencer: index 0 when the parent's final hash is known, the rest on ticks, End at the seal; transactions are executed
- * as they arrive. A state machine that is called when something is due; clock, parent, txpool, roots, journal and feed are given to it.
+ * The embedded sequencer sends index 0 when the parent's final hash is known. Flashblocks follow on
+ * ticks, and End at the seal. Transactions are executed as they arrive.
+ * The sequencer is a state machine that is called when something is due. Clock, parent, txpool,
+ * roots, journal and feed are its ports.
  */
-import type { SealedBlock } from '../../chain/types.ts'
+import type { UpstreamBlock } from '../../chain/types.ts'
 import { openBlock } from '../../execution/block/block.ts'
 import type { BlockAttributes } from '../../execution/transaction/types.ts'
 import { encodePacket } from '../../flashblocks/codec.ts'
@@ -22,13 +24,14 @@ import {
   nextDue,
   orClose,
   replayAll,
-  SHOWN_MS,
+  reschedule,
   STANDING,
-  scheduleAgain,
+  VISIBLE_MS,
   type Wait,
 } from './building.ts'
 import { Controls, type Forced, type Machine } from './control-steps.ts'
-import { executeFirst } from './index-zero.ts'
+import { Withheld } from './controls.ts'
+import { executeFirst } from './first-transactions.ts'
 import { Intake } from './intake.ts'
 import { createPacketLog, type PacketLog, type RecordedBlock, type RecordedPacket } from './log.ts'
 import { NextBlock } from './next-block.ts'
@@ -40,26 +43,26 @@ import {
   scheduleOf,
   timestampAfter,
 } from './schedule.ts'
-import type { FlashblockPlace, ParentBlock, SequencerOptions, SequencerPorts } from './types.ts'
-import { Withheld } from './withheld.ts'
+import type { FlashblockPosition, ParentBlock, SequencerOptions, SequencerPorts } from './types.ts'
 
 export interface Sequencer {
-  /** Does what is due. One call at a time. */
+  /** Performs the due work. Only one call may run at a time. */
   step(): Promise<Wait>
-  /** What the journal held is sent again, or dropped. */
+  /** The packets of the journal are sent again or dropped. */
   readonly isReplayed: boolean
-  /** The newest flashblock that was sent. */
-  readonly newest: FlashblockPlace | undefined
-  /** Lets go of the parent's view. A block in progress goes on from the journal at the next start. */
+  readonly newest: FlashblockPosition | undefined
+  /**
+   * Releases the parent's view. A block in progress continues from the journal at the next start.
+   */
   close(): void
 }
 
-/** Complete blocks above the durable head at which no further one is begun. */
-export const MAX_AHEAD = 4n
-/** Blocks for which included transactions are remembered: the txpool knows by then. */
+/** Complete blocks above the durable head at which no further block starts. */
+export const MAX_LEAD = 4n
+/** Blocks for which included transactions are remembered; the txpool knows of them by then. */
 const REMEMBERED_BLOCKS = 4n
 
-/** `journalled`: packets that the journal held at the start. */
+/** @param journalled packets of the journal at the start */
 export function createSequencer(
   options: SequencerOptions,
   ports: SequencerPorts,
@@ -78,13 +81,12 @@ class StateMachine implements Sequencer {
   readonly #controls: Controls | undefined
   #isPaused = false
   readonly #withheld = new Withheld()
-  /** Payload of which the feed has not what was made: no follower can show the rest of it. */
+  /** Payload of which the feed lacks a flashblock, so that followers cannot show the rest. */
   #broken: string | undefined
   /** undefined: the next block waits for its parent or its time. */
   #building: Building | undefined
-  /** The block sealed last. */
-  #sealed: SealedBlock | undefined
-  #newest: FlashblockPlace | undefined
+  #sealed: UpstreamBlock | undefined
+  #newest: FlashblockPosition | undefined
   #isReplayed = false
 
   constructor(options: SequencerOptions, ports: SequencerPorts, log: PacketLog) {
@@ -101,7 +103,7 @@ class StateMachine implements Sequencer {
     return this.#isReplayed
   }
 
-  get newest(): FlashblockPlace | undefined {
+  get newest(): FlashblockPosition | undefined {
     return this.#newest
   }
 
@@ -110,10 +112,10 @@ class StateMachine implements Sequencer {
       const wait = await this.#controls?.step()
       if (wait !== undefined) return wait
       if (this.#isPaused) return STANDING
-      return await (this.#building ? this.#proceed(this.#building) : this.#begin())
+      return await (this.#building ? this.#proceed(this.#building) : this.#start())
     } catch (error) {
       if (!(error instanceof ViewError)) throw error
-      // The packets are recorded: the block is begun again on a newer lease, with the same prefix.
+      // The packets are recorded, so the block starts again on a newer lease with the same prefix.
       this.#ports.count('view_gone', error.message)
       this.close()
       return FOR_PARENT
@@ -132,23 +134,23 @@ class StateMachine implements Sequencer {
     this.#building = undefined
   }
 
-  /** @param forced before its time, where that has not come yet */
-  async #begin(forced?: Forced): Promise<Wait> {
+  /** @param forced starts the block before its time */
+  async #start(forced?: Forced): Promise<Wait> {
     const parent = this.#ports.leaseParent()
     try {
-      const begun = await this.#beginOn(parent, forced)
-      if ('until' in begun) return begun
-      this.#building = begun
+      const started = await this.#startOn(parent, forced)
+      if ('until' in started) return started
+      this.#building = started
       return NOW
     } finally {
       if (this.#building === undefined) parent.release()
     }
   }
 
-  async #beginOn(parent: ParentBlock, forced: Forced | undefined): Promise<Building | Wait> {
+  async #startOn(parent: ParentBlock, forced: Forced | undefined): Promise<Building | Wait> {
     const number = parent.header.number + 1n
     if (this.#sealed && !isSealed(parent.header, this.#sealed)) return FOR_PARENT
-    if (number > parent.canonical + MAX_AHEAD) return FOR_PARENT
+    if (number > parent.canonical + MAX_LEAD) return FOR_PARENT
     this.#clock.align(Number(parent.header.timestamp) * 1000)
     this.#log.forget(parent.canonical)
     this.#intake.forget(number - REMEMBERED_BLOCKS)
@@ -159,12 +161,12 @@ class StateMachine implements Sequencer {
     if (forced !== undefined || fixed !== undefined)
       this.#clock.lead(Number(timestamp) * 1_000 - this.#options.blockTimeMs)
     const now = this.#clock.now()
-    const { beginAt } = scheduleOf(timestamp, now, this.#options)
-    if (now < beginAt) return { ms: beginAt - now, until: 'time' }
+    const { startAt } = scheduleOf(timestamp, now, this.#options)
+    if (now < startAt) return { ms: startAt - now, until: 'time' }
     return this.#open(parent, timestamp, forced?.edits)
   }
 
-  /** The block that the log has for this height; undefined: none that fits. */
+  /** Resumes the recorded block of this height; undefined: no recorded block fits. */
   async #resume(parent: ParentBlock, number: bigint): Promise<Building | undefined> {
     const recorded = this.#log.find(number, parent.hash)
     if (recorded === undefined) return undefined
@@ -178,7 +180,7 @@ class StateMachine implements Sequencer {
     return undefined
   }
 
-  /** The same payload with the same prefix; a text: how its packets differ from what execution gives. */
+  /** Opens the same payload with the same prefix; a text: how its packets differ from execution. */
   async #replay(parent: ParentBlock, recorded: RecordedBlock): Promise<Building | string> {
     const payload = await this.#openPayload(parent, attributesOf(recorded.base))
     return orClose(payload, async () => {
@@ -196,12 +198,12 @@ class StateMachine implements Sequencer {
       this.#intake.include(number, transaction.hash)
     for (const packet of flashblocks) this.#send(packet)
     const now = this.#clock.now()
-    const schedule = scheduleAgain(scheduleOf(timestamp, now, this.#options), recorded)
-    const replayed = { index: flashblocks.length - 1, until: now + SHOWN_MS }
+    const schedule = reschedule(scheduleOf(timestamp, now, this.#options), recorded)
+    const replayed = { index: flashblocks.length - 1, until: now + VISIBLE_MS }
     return { ...this.#built(parent, payload, schedule), replayed }
   }
 
-  /** Index 0: the base, the L1-attributes deposit, deposits of users. */
+  /** Opens a block with index 0: base, L1-attributes deposit and deposits of users. */
   async #open(parent: ParentBlock, timestamp: bigint, edits: Forced['edits']): Promise<Building> {
     const { salt, gasLimit } = this.#next
     const attributes = nextAttributes(this.#options.chain, parent, { timestamp, salt, gasLimit })
@@ -253,7 +255,7 @@ class StateMachine implements Sequencer {
     const { sealAt, targetIndex } = schedule
     if (now >= sealAt) {
       if (isStillReplayed(building, now, this.#ports)) return FOR_PARENT
-      // A tick that was missed: nothing is in the block that no flashblock told.
+      // A tick was missed. Every transaction of a sealed block has to be in a flashblock.
       if (payload.uncut.length > 0) await this.#cut(building, sealAt)
       this.#seal(building)
       return NOW
@@ -267,9 +269,9 @@ class StateMachine implements Sequencer {
       return NOW
     }
     if (dueAt === Number.POSITIVE_INFINITY) return { ms: sealAt - now, until: 'time' }
-    const aheadAt = this.#intake.aheadAt(payload, targetIndex)
-    if (now < aheadAt) return { ms: Math.min(dueAt, sealAt, aheadAt) - now, until: 'txpool' }
-    await this.#intake.ahead(payload, targetIndex)
+    const prefetchAt = this.#intake.prefetchAt(payload, targetIndex)
+    if (now < prefetchAt) return { ms: Math.min(dueAt, sealAt, prefetchAt) - now, until: 'txpool' }
+    await this.#intake.prefetch(payload, targetIndex)
     return NOW
   }
 
@@ -278,21 +280,21 @@ class StateMachine implements Sequencer {
     this.#ports.late(this.#clock.now() - dueAt)
   }
 
-  /** @param room indices that may follow: its target index tells of them */
-  async #cutNow({ payload, schedule }: Building, room: number): Promise<void> {
+  /** @param capacity indices that may follow, which the target index announces */
+  async #cutNow({ payload, schedule }: Building, capacity: number): Promise<void> {
     const index = payload.index + 1
-    const targetIndex = Math.max(schedule.targetIndex, index + room)
+    const targetIndex = Math.max(schedule.targetIndex, index + capacity)
     await this.#emitCut(payload, targetIndex)
   }
 
-  /** With what waits in the txpool, unless a target index has said already that this is all. */
+  /** Seals the block, with the txpool's transactions unless its target index is reached. */
   async #sealNow(building: Building, how?: 'asIs'): Promise<void> {
     const { payload, schedule } = building
-    const isWhole = payload.index > 0 && payload.index >= schedule.targetIndex
-    if (!isWhole && how !== 'asIs')
+    const isComplete = payload.index > 0 && payload.index >= schedule.targetIndex
+    if (!isComplete && how !== 'asIs')
       await this.#intake.finish(payload, payload.index + 1, { isPatient: true })
     if (payload.uncut.length > 0) await this.#cutNow(building, 0)
-    // The next one need not wait for the time that is left over.
+    // The next block does not wait for the rest of this block's time.
     this.#clock.lead(Number(payload.execution.attributes.timestamp) * 1_000)
     this.#seal(building)
   }
@@ -303,7 +305,7 @@ class StateMachine implements Sequencer {
     const recorded = this.#log.find(number, parent.hash)
     if (typeof recorded === 'object' && recorded.end) this.#send(recorded.end)
     else this.#emit({ type: 'end', payloadId: payload.id }, number)
-    this.#sealed = payload.sealed()
+    this.#sealed = payload.upstreamBlock()
     this.#ports.seal(this.#sealed)
     this.#end(building)
   }
@@ -324,7 +326,8 @@ class StateMachine implements Sequencer {
     if (recorded.isSent) return
     recorded.isSent = true
     const { packet, message } = recorded
-    // The journal has the End, so that a block that was sealed is not added to after a start.
+    // The journal retains the End, so that no transaction is added to a sealed block after a
+    // restart.
     if (message.type === 'end' && this.#options.form === 'subblocks') return
     if (this.#withheld.takes(message, this.#ports.now())) {
       this.#broken = message.payloadId
@@ -335,7 +338,6 @@ class StateMachine implements Sequencer {
       this.#newest = { number: Number(message.blockNumber), index: message.index }
   }
 
-  /** What controls do with it. */
   #machine(): Machine {
     const machine = this
     return {
@@ -354,7 +356,7 @@ class StateMachine implements Sequencer {
       get newest() {
         return machine.#newest
       },
-      begin: (edits) => machine.#begin({ edits }),
+      start: (edits) => machine.#start({ edits }),
       async flashblock(building) {
         const { payload } = building
         await machine.#intake.finish(payload, payload.index + 1, { isPatient: true })
@@ -368,7 +370,7 @@ class StateMachine implements Sequencer {
         await machine.#cutNow(building, 1)
       },
       isBroken: (payloadId) => machine.#broken === payloadId,
-      beginAgain: (building, salt) => machine.#beginAgain(building, salt),
+      restart: (building, salt) => machine.#restart(building, salt),
       goBack(number, salt) {
         machine.close()
         machine.#log.drop(number)
@@ -380,7 +382,7 @@ class StateMachine implements Sequencer {
     }
   }
 
-  async #beginAgain({ parent, payload }: Building, salt: Bytes): Promise<void> {
+  async #restart({ parent, payload }: Building, salt: Bytes): Promise<void> {
     const { number, timestamp } = payload.execution.attributes
     this.#log.drop(number)
     this.#next.salt = salt

@@ -1,20 +1,24 @@
-/** Which transactions were stopped for their time, and what their next try is. */
+/** Transactions that were stopped because of their time, and their next tries. */
 import { hexToBytes } from '../../primitives/hex.ts'
 
 /**
- * Parts of the quota that a transaction gets, one after the other. Nobody knows before how long one runs: whoever is stopped is tried
- * again behind all that were not, with more time, so that a slow one costs the others little.
+ * Parts of the quota for successive tries. A transaction's time is not known before, so a stopped
+ * one is tried again after all others, with more time. A slow transaction thus costs the others
+ * little.
  */
 export const SLICES = [1 / 8, 1 / 4, 1 / 2, 1] as const
 export const LAST = SLICES.length - 1
-/** How often a transaction may have nearly all of a flashblock's time and not finish. The last try is as long as its gas is worth. */
+/**
+ * Tries with nearly a whole flashblock's time that may fail. The last try is as long as the
+ * transaction's gas is worth.
+ */
 export const MAX_TRIES = 3
 const LONG = LAST + MAX_TRIES - 1
-/** Transactions that were stopped and are remembered, and for how many blocks. */
+/** Limits of remembered transactions, and blocks for which each is remembered. */
 const MAX_REMEMBERED = 1_000
 const STOPPED_BLOCKS = 64n
 
-type Place = { readonly hash: string; readonly sender: string; readonly nonce: bigint }
+type Candidate = { readonly hash: string; readonly sender: string; readonly nonce: bigint }
 type Stopped = {
   readonly hash: string
   readonly sender: string
@@ -23,40 +27,39 @@ type Stopped = {
 }
 export type Stops = ReturnType<typeof createStops>
 
-/** Which transactions were stopped how often, the newest of them; one for each nonce of a sender. */
+/** Makes counters of the newest stopped transactions, one for each nonce of a sender. */
 export function createStops() {
   const stops = new Map<string, Stopped>()
-  const placeOf = ({ sender, nonce }: Place) => `${sender} ${nonce}`
-  const countOf = (candidate: Place) => {
-    const found = stops.get(placeOf(candidate))
+  const keyOf = ({ sender, nonce }: Candidate) => `${sender} ${nonce}`
+  const countOf = (candidate: Candidate) => {
+    const found = stops.get(keyOf(candidate))
     return found?.hash === candidate.hash ? found.count : 0
   }
   return {
-    level: (candidate: Place) => Math.min(countOf(candidate), LAST),
-    /** The next try is the last one. */
-    isLong: (candidate: Place) => countOf(candidate) >= LONG,
-    /** Gives the level of the next try. */
-    add(candidate: Place, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
+    level: (candidate: Candidate) => Math.min(countOf(candidate), LAST),
+    /** Whether the next try is the last one. */
+    isLong: (candidate: Candidate) => countOf(candidate) >= LONG,
+    /** Counts a stop, and returns the level of the next try. */
+    add(candidate: Candidate, height: bigint, isFarTooLong: boolean): number | 'hopeless' {
       const { hash, sender } = candidate
       const before = countOf(candidate)
       const count = isFarTooLong && before < LONG ? LONG : before + 1
-      const place = placeOf(candidate)
-      stops.delete(place)
+      const key = keyOf(candidate)
+      stops.delete(key)
       if (count > LONG) return 'hopeless'
-      stops.set(place, { hash, sender, count, height })
+      stops.set(key, { hash, sender, count, height })
       if (stops.size > MAX_REMEMBERED) stops.delete(stops.keys().next().value!)
       return Math.min(count, LAST)
     },
-    /** Forgets another transaction with this one's nonce; false: there was none. */
-    replace(candidate: Place): boolean {
-      const place = placeOf(candidate)
-      const found = stops.get(place)
-      return found !== undefined && found.hash !== candidate.hash && stops.delete(place)
+    /** Forgets another transaction with the same nonce; false: there was none. */
+    replace(candidate: Candidate): boolean {
+      const key = keyOf(candidate)
+      const found = stops.get(key)
+      return found !== undefined && found.hash !== candidate.hash && stops.delete(key)
     },
-    delete: (candidate: Place) => stops.delete(placeOf(candidate)),
+    delete: (candidate: Candidate) => stops.delete(keyOf(candidate)),
     forget(number: bigint) {
-      for (const [place, { height }] of stops)
-        if (height + STOPPED_BLOCKS < number) stops.delete(place)
+      for (const [key, { height }] of stops) if (height + STOPPED_BLOCKS < number) stops.delete(key)
     },
     levels: () =>
       new Map([...stops.values()].map(({ sender, count }) => [sender, Math.min(count, LAST)])),

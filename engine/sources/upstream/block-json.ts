@@ -1,9 +1,11 @@
-/** Blocks as eth_getBlockByNumber and debug_getRawBlock have them → blocks that are what their hash says. */
+/**
+ * Decodes blocks of eth_getBlockByNumber and debug_getRawBlock, and verifies them against their
+ * hash.
+ */
 
 import { decodeBlock } from '../../primitives/block-codec.ts'
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { hashHeader } from '../../primitives/header-codec.ts'
+import { type Header, hashHeader } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import {
   field,
@@ -29,27 +31,31 @@ export type FetchedBlock = {
   readonly header: Header
   /** Envelopes (EIP-2718). */
   readonly transactions: readonly Bytes[]
-  /** Of the transactions. */
+  /** Bytes of the transactions. */
   readonly bytes: number
-  /** Nobody can execute the block here. */
+  /** The block cannot be executed here. */
   readonly unknown?: UnknownType
 }
 
-/** The transaction `at` this index is of a type that this node does not know. */
+/** The transaction at index `at` has a type that this node does not know. */
 export type UnknownType = {
   readonly type: number
   readonly at: number
-  /** The upstream gives no bytes of it. The block has no transactions then, and may be another. */
+  /**
+   * The upstream gives no bytes of the transaction. The block then has no transactions here, and
+   * its unknown type is unverified.
+   */
   readonly isClaimed: boolean
 }
 
-/** A block whose JSON does not give it back exactly. */
+/** A block whose JSON does not reproduce its hash or a transaction's hash. */
 export type Part = {
   readonly hash: Hex
   readonly why: string
   readonly header: Header | undefined
   /**
-   * `raw` is undefined where the fields give another hash. `unknown` is a type nobody knows here.
+   * `raw` is undefined if the fields give another hash. `unknown` is a type that this node does not
+   * know.
    */
   readonly transactions: readonly {
     readonly hash: Hex
@@ -70,17 +76,18 @@ export function readBlock(json: unknown): { readonly block: FetchedBlock } | Par
   if (unlike !== undefined)
     return { ...part, header, why: `the fields of transaction ${unlike.hash} give another hash` }
   const raws = transactions.flatMap(({ raw }) => (raw === undefined ? [] : [raw]))
-  return { block: wholeBlock(hash, header, raws) }
+  return { block: completeBlock(hash, header, raws) }
 }
 
-/** A text says what is wrong with it. */
+/** Decodes the header; a text says why it does not match the hash. */
 function headerOf(block: JsonObject, hash: Hex): Header | string {
   try {
     const header = decodeHeaderJson(block)
     const ours = bytesToHex(hashHeader(header))
     return ours === hash ? header : `the fields of its header give the hash ${ours}, not ${hash}`
   } catch (error) {
-    // RangeError: a field of a later fork, and none of an earlier one.
+    // A RangeError means that a field of a later fork is there and one of an earlier fork is
+    // missing.
     if (error instanceof Refusal || error instanceof RangeError) return error.message
     throw error
   }
@@ -108,7 +115,7 @@ function unknownTypeOf(json: JsonObject): number | undefined {
   return type === 0 ? undefined : unknownType(Uint8Array.of(type))
 }
 
-/** A block of which one transaction can be had in no way, because its type is unknown. */
+/** Makes a block whose upstream does not give a transaction of unknown type. */
 export function claimedBlock(
   { hash, transactions }: Part,
   header: Header,
@@ -122,8 +129,8 @@ export function claimedBlock(
   return { ...linkOf(hash, header), header, transactions: [], bytes: 0, unknown }
 }
 
-/** @throws {Refusal} where the transactions are not those of the header */
-export function wholeBlock(
+/** @throws {Refusal} when the transactions do not match the header */
+export function completeBlock(
   hash: Hex,
   header: Header,
   transactions: readonly Bytes[],
@@ -149,10 +156,14 @@ const linkOf = (hash: Hex, header: Header) => ({
 
 export const hashOf = (raw: Bytes): Hex => bytesToHex(keccak256(raw))
 
-/** As debug_getRawBlock has it. @throws {Refusal} {RlpError} */
+/**
+ * Decodes a response of debug_getRawBlock.
+ * @throws {Refusal}
+ * @throws {RlpError}
+ */
 export function readRawBlock(raw: unknown, hash: Hex): FetchedBlock {
   const { header, transactions } = decodeBlock(readBytes(raw, 'debug_getRawBlock'))
   if (bytesToHex(hashHeader(header)) !== hash)
     throw new Refusal('debug_getRawBlock', `a block that hashes to ${hash}`)
-  return wholeBlock(hash, header, transactions)
+  return completeBlock(hash, header, transactions)
 }

@@ -1,8 +1,10 @@
 /**
- * Blocks of an upstream, each held to its hash and to its transactions root, so that whoever takes one need not trust where it came from.
- * What eth_getBlockByNumber does not give back exactly comes by debug_getRawBlock, or as single raw transactions.
+ * Blocks of an upstream, verified against their hash and transactions root, so that their origin
+ * need not be trusted.
+ * A block that eth_getBlockByNumber does not reproduce exactly comes by debug_getRawBlock, or as
+ * single raw transactions.
  */
-import type { SealedBlock } from '../../chain/types.ts'
+import type { UpstreamBlock } from '../../chain/types.ts'
 import type { Bytes, Hex } from '../../primitives/bytes.ts'
 import { hexToBytes, quantity } from '../../primitives/hex.ts'
 import { Refusal, readBytes } from '../../primitives/json-fields.ts'
@@ -10,21 +12,22 @@ import { RlpError } from '../../primitives/rlp.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import {
   claimedBlock,
+  completeBlock,
   type FetchedBlock,
   hashOf,
   type Part,
   readBlock,
   readRawBlock,
-  wholeBlock,
 } from './block-json.ts'
 import type { Upstream } from './client.ts'
 import { UpstreamError } from './error.ts'
-import type { CallOptions, Settled } from './transport.ts'
+import type { CallOptions, Settled } from './messages.ts'
 
 export interface BlockReader {
   /**
-   * Blocks from `first` on, one after the other, up to the first that the upstream does not have or does not give.
-   * @throws {UpstreamError} the first of them is not given; 'wrong' where what comes is not the block that it says it is
+   * Fetches blocks from `first` on, up to the first that the upstream does not have or give.
+   * @throws {UpstreamError} when the first block is not given; 'wrong' when a response is not the
+   * requested block
    */
   byNumber(first: number, count: number, options?: CallOptions): Promise<readonly FetchedBlock[]>
 }
@@ -50,15 +53,15 @@ export function createBlockReader(upstream: Upstream): BlockReader {
     }))
     const blocks: FetchedBlock[] = []
     try {
-      for (const [at, answer] of (await upstream.batch(calls, options)).entries()) {
-        if ('error' in answer) throw answer.error
-        if (answer.result === null) break
-        blocks.push(await blockOf(answer.result, first + at, options))
+      for (const [at, response] of (await upstream.batch(calls, options)).entries()) {
+        if ('error' in response) throw response.error
+        if (response.result === null) break
+        blocks.push(await blockOf(response.result, first + at, options))
       }
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error
       if (blocks.length > 0) return blocks
-      // Half as many answers are half as long.
+      // Half the blocks make half the response.
       if (error.kind === 'large' && count > 1) return byNumber(first, count >> 1, options)
       throw error
     }
@@ -68,15 +71,15 @@ export function createBlockReader(upstream: Upstream): BlockReader {
   return { byNumber }
 }
 
-type Asked = Part & { readonly number: number }
+type BlockRequest = Part & { readonly number: number }
 
-/** Other ways to a block whose JSON does not give it back exactly. */
+/** Makes other ways to fetch a block whose JSON does not reproduce its hash. */
 function createFallback(upstream: Upstream) {
   const { name } = upstream
-  /** It has refused to give a whole block as bytes. */
+  /** The upstream has refused debug_getRawBlock. */
   let hasNoRawBlocks = false
 
-  async function rawBlock({ number, hash }: Asked, options: CallOptions) {
+  async function rawBlock({ number, hash }: BlockRequest, options: CallOptions) {
     if (hasNoRawBlocks) return undefined
     const raw = await given(upstream.call('debug_getRawBlock', [hash], options))
     if (raw === undefined) hasNoRawBlocks = true
@@ -84,7 +87,10 @@ function createFallback(upstream: Upstream) {
     return readable(name, number, () => readRawBlock(raw, hash))
   }
 
-  async function withRawTransactions(part: Asked, options: CallOptions): Promise<FetchedBlock> {
+  async function withRawTransactions(
+    part: BlockRequest,
+    options: CallOptions,
+  ): Promise<FetchedBlock> {
     const { number, header, why } = part
     if (header === undefined) throw wrong(name, `block ${number}: ${why}`)
     const missing = part.transactions.filter(({ raw }) => raw === undefined)
@@ -92,23 +98,23 @@ function createFallback(upstream: Upstream) {
       method: 'eth_getRawTransactionByHash',
       params: [hash],
     }))
-    const answers = await upstream.batch(calls, options)
+    const responses = await upstream.batch(calls, options)
     const hidden = missing.find(
-      ({ unknown }, at) => unknown !== undefined && !isGiven(answers[at]!),
+      ({ unknown }, at) => unknown !== undefined && !isGiven(responses[at]!),
     )
     if (hidden !== undefined) return claimedBlock(part, header, hidden)
     const found = new Map<Hex, Bytes>()
-    for (const [at, answer] of answers.entries()) {
+    for (const [at, response] of responses.entries()) {
       const { hash } = missing[at]!
-      found.set(hash, rawOf(answer, part, hash))
+      found.set(hash, rawOf(response, part, hash))
     }
     const transactions = part.transactions.map(({ hash, raw }) => raw ?? found.get(hash)!)
-    return readable(name, number, () => wholeBlock(part.hash, header, transactions))
+    return readable(name, number, () => completeBlock(part.hash, header, transactions))
   }
 
-  function rawOf(answer: Settled, { number, why }: Asked, hash: Hex): Bytes {
-    if ('error' in answer && answer.error.kind !== 'refused') throw answer.error
-    const result = 'error' in answer ? undefined : answer.result
+  function rawOf(response: Settled, { number, why }: BlockRequest, hash: Hex): Bytes {
+    if ('error' in response && response.error.kind !== 'refused') throw response.error
+    const result = 'error' in response ? undefined : response.result
     if (result === null || result === undefined)
       throw wrong(name, `block ${number}: ${why}, and transaction ${hash} cannot be had as bytes`)
     const raw = readable(name, number, () => readBytes(result, 'eth_getRawTransactionByHash'))
@@ -116,17 +122,17 @@ function createFallback(upstream: Upstream) {
     throw wrong(name, `block ${number}: the bytes of transaction ${hash} have another hash`)
   }
 
-  return async (part: Asked, options: CallOptions): Promise<FetchedBlock> =>
+  return async (part: BlockRequest, options: CallOptions): Promise<FetchedBlock> =>
     (await rawBlock(part, options)) ?? (await withRawTransactions(part, options))
 }
 
-const isGiven = (answer: Settled): boolean =>
-  'error' in answer
-    ? answer.error.kind !== 'refused'
-    : answer.result !== null && answer.result !== undefined
+const isGiven = (response: Settled): boolean =>
+  'error' in response
+    ? response.error.kind !== 'refused'
+    : response.result !== null && response.result !== undefined
 
-/** What the writer is given. */
-export function sealedBlock({ hash, header, transactions }: FetchedBlock): SealedBlock {
+/** Returns the block in the form for the writer. */
+export function upstreamBlockOf({ hash, header, transactions }: FetchedBlock): UpstreamBlock {
   return {
     payloadId: '',
     parentHash: header.parentHash,
@@ -151,17 +157,17 @@ export function sealedBlock({ hash, header, transactions }: FetchedBlock): Seale
   }
 }
 
-/** undefined: the upstream has refused. */
-async function given(answer: Promise<unknown>): Promise<unknown> {
+/** Returns undefined if the upstream has refused the call. */
+async function given(response: Promise<unknown>): Promise<unknown> {
   try {
-    return await answer
+    return await response
   } catch (error) {
     if (error instanceof UpstreamError && error.kind === 'refused') return undefined
     throw error
   }
 }
 
-/** @throws {UpstreamError} 'wrong' where `read` finds something that is none of what it should be */
+/** @throws {UpstreamError} 'wrong' when `read` finds malformed data */
 function readable<T>(name: string, number: number, read: () => T): T {
   try {
     return read()

@@ -1,15 +1,16 @@
-/** Whether an upstream has the chain that is followed: its id and its first block. */
+/** Checks an upstream's chain by its chain id and genesis block. */
 
 import type { ChainSpec } from '../../chainspec/types.ts'
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
 import type { Upstream } from './client.ts'
 import { UpstreamError } from './error.ts'
-import type { CallOptions } from './transport.ts'
+import type { CallOptions } from './messages.ts'
 
 /**
- * Only another id or another hash is the word of another chain. What is neither says nothing of it: whoever gives that is asked again.
+ * Checks whether an upstream has another chain. Only another chain id or genesis hash counts; any
+ * other response is an error, and the upstream is asked again.
  * @returns what is wrong, in one line; undefined: nothing
- * @throws {UpstreamError} when it does not answer; 'wrong' when what it answers is no chain id or no block
+ * @throws {UpstreamError} without a response; 'wrong' when the response is no chain id or block
  */
 export async function foreignChain(
   upstream: Upstream,
@@ -34,8 +35,8 @@ export async function foreignChain(
       `${name} gives ${JSON.stringify(theirs.slice(0, 40))} as its chain id`,
     )
   if (theirs !== quantity(chain.chainId))
-    return `${name} has chain ${shown(theirs)}, not ${chain.chainId} (${chain.name}): give another --upstream, or another --chain`
-  // It may be starting, or one of several nodes behind its address: no word of another chain.
+    return `${name} has chain ${format(theirs)}, not ${chain.chainId} (${chain.name}): give another --upstream, or another --chain`
+  // The node may be starting, or be one of several behind its address, so its chain is unknown.
   if (first.result === null) throw new UpstreamError('wrong', `${name} has no block ${number}`)
   const hash = (first.result as { readonly hash?: unknown } | null)?.hash
   const ours = bytesToHex(chain.genesisHash)
@@ -46,8 +47,9 @@ export async function foreignChain(
 }
 
 /**
- * For a node that takes transactions and may give no blocks: its chain id alone is looked at, and it need not give that.
- * @throws {UpstreamError} when it does not answer
+ * Checks a node that takes transactions and may give no blocks. Only its chain id is compared, if
+ * it gives one.
+ * @throws {UpstreamError} without a response
  */
 export async function foreignId(
   upstream: Upstream,
@@ -57,15 +59,15 @@ export async function foreignId(
   try {
     const id = String(await upstream.call('eth_chainId', [], options)).toLowerCase()
     if (!CHAIN_ID.test(id) || id === quantity(chain.chainId)) return undefined
-    return `${upstream.name} has chain ${shown(id)}, not ${chain.chainId} (${chain.name}): give another --sequencer, or another --chain`
+    return `${upstream.name} has chain ${format(id)}, not ${chain.chainId} (${chain.name}): give another --sequencer, or another --chain`
   } catch (error) {
     if (error instanceof UpstreamError && error.kind === 'refused') return undefined
     throw error
   }
 }
 
-/** In lower case, of 64 bits at most. */
+/** Lower case, at most 64 bits. */
 const CHAIN_ID = /^0x[0-9a-f]{1,16}$/
 const HASH = /^0x[0-9a-f]{64}$/i
 
-const shown = (id: string): string => `${BigInt(id)}`
+const format = (id: string): string => `${BigInt(id)}`

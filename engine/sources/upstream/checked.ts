@@ -1,32 +1,36 @@
-/** An upstream that is asked nothing before it has shown its chain, and nothing ever after it has shown another one. */
+/**
+ * An upstream that receives no calls before its chain is checked, and none after a foreign chain is
+ * found.
+ */
 import type { Upstream } from './client.ts'
 import { UpstreamError } from './error.ts'
-import type { CallOptions } from './transport.ts'
+import type { CallOptions } from './messages.ts'
 
 /**
- * The chain is looked at before the first call and again after each failure or lost connection, because another node may answer then.
- * A call that the look prevents fails as `unreachable`: it never left.
- * @param foreignness says what is wrong with the chain, or undefined where nothing is
+ * Wraps an upstream. Its chain is checked before the first call, and after failures and lost
+ * connections, because another node may answer then. If the check fails, the call fails as
+ * `unreachable`, because it never left.
+ * @param foreignness says what is wrong with the chain; undefined: nothing
  */
 export function checkedUpstream(
   upstream: Upstream,
   foreignness: (options: CallOptions) => Promise<string | undefined>,
 ): Upstream {
   let foreign: string | undefined
-  /** Connections that were lost when the chain was last looked at; undefined: it has to be looked at. */
+  /** Lost connections at the last check; undefined: a check is due. */
   let checkedAt: number | undefined
 
   /** @throws {UpstreamError} */
   async function check(options: CallOptions): Promise<void> {
     const connections = upstream.lostConnections
     if (foreign === undefined && checkedAt !== connections) {
-      foreign = (await answered(foreignness(options))) ?? foreign
+      foreign = (await withUpstreamError(foreignness(options))) ?? foreign
       checkedAt = connections
     }
     if (foreign !== undefined) throw new UpstreamError('foreign', foreign)
   }
 
-  async function ask<T>(options: CallOptions, call: () => Promise<T>): Promise<T> {
+  async function request<T>(options: CallOptions, call: () => Promise<T>): Promise<T> {
     await check(options)
     try {
       return await call()
@@ -40,9 +44,9 @@ export function checkedUpstream(
   return {
     name,
     call: (method, params, options = {}) =>
-      ask(options, () => upstream.call(method, params, options)),
-    batch: (calls, options = {}) => ask(options, () => upstream.batch(calls, options)),
-    watchHeads: watchHeads && ((listener) => ask({}, () => watchHeads(listener))),
+      request(options, () => upstream.call(method, params, options)),
+    batch: (calls, options = {}) => request(options, () => upstream.batch(calls, options)),
+    watchHeads: watchHeads && ((listener) => request({}, () => watchHeads(listener))),
     get isWatching() {
       return upstream.isWatching
     },
@@ -53,12 +57,12 @@ export function checkedUpstream(
   }
 }
 
-/** After these another node may have taken the address. */
+/** Failures after which another node may have the address. */
 const LOST: ReadonlySet<string> = new Set(['unreachable', 'broken', 'silent'])
 
-async function answered<T>(look: Promise<T>): Promise<T> {
+async function withUpstreamError<T>(check: Promise<T>): Promise<T> {
   try {
-    return await look
+    return await check
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.kind === 'limited') throw error
     throw new UpstreamError('unreachable', error.message)

@@ -1,93 +1,106 @@
-/** Which upstream is asked: who rests and why, and what all of them say where two say different things. */
+/**
+ * Choice of the upstream: backoffs with their reasons, and votes on blocks that differ, at the
+ * start and while the chain is followed.
+ */
 import type { Hex } from '../../primitives/bytes.ts'
 import {
-  type Asked,
-  ask,
+  type BackoffReason,
   count,
   emit,
   isUsable,
-  type RestWhy,
+  openRequest,
   replan,
   type Source,
   type TrackerState,
+  type UpstreamRequest,
   type Vote,
 } from './tracker-state.ts'
 import type { TrackedBlock } from './tracker-types.ts'
-import { mostVoices } from './voices.ts'
 
-/** Over as soon as there is nobody else. */
-const SOFT: ReadonlySet<RestWhy> = new Set(['limited', 'errs', 'lags'])
+/** Reasons for a backoff that end when no other upstream is usable. */
+const SOFT: ReadonlySet<BackoffReason> = new Set(['limited', 'errs', 'lags'])
 
-/** It is asked, now or where nobody else is left. */
-export const mayAnswer = ({ rest }: Source): boolean => rest === undefined || SOFT.has(rest.why)
+/** Whether the upstream is asked now, or when no other one is usable. */
+export const mayRespond = ({ backoff }: Source): boolean =>
+  backoff === undefined || SOFT.has(backoff.why)
 
-/** Those that are asked now: all that do not rest; where all do, those whose fault may be over. */
+/** Returns upstreams without a backoff, or those whose backoff may end if there are none. */
 export function candidates<B extends TrackedBlock>({
   sources,
 }: TrackerState<B>): readonly Source[] {
   const usable = sources.filter(isUsable)
   if (usable.length > 0) return usable
-  return sources.filter(mayAnswer)
+  return sources.filter(mayRespond)
 }
 
-/** The one that is followed: the first named that has told its head. */
+/** Returns the followed upstream: the first named one with a known head. */
 export const leaderOf = <B extends TrackedBlock>(state: TrackerState<B>): Source | undefined =>
   state.sources.find((source) => isUsable(source) && source.head !== undefined)
 
-/** Ends the rests that are over. None is followed before it tells its head again: it may lag as before. */
+/**
+ * Ends backoffs whose time is over. The upstream is followed only after a new head, because its
+ * head may still lag.
+ */
 export function wakeUp<B extends TrackedBlock>({ sources, options }: TrackerState<B>): void {
   const now = options.now()
   for (const source of sources)
-    if (source.rest !== undefined && source.rest.untilMs <= now) {
-      source.rest = undefined
+    if (source.backoff !== undefined && source.backoff.untilMs <= now) {
+      source.backoff = undefined
       source.head = undefined
       source.pollAtMs = now
     }
 }
 
-/** It has answered as it should: where it is asked although it rests, it rests no more. */
-export function answered<B extends TrackedBlock>(state: TrackerState<B>, source: Source): void {
+/** Notes a good response, which ends the backoff of an upstream that was asked in spite of it. */
+export function noteResponse<B extends TrackedBlock>(state: TrackerState<B>, source: Source): void {
   source.failures = 0
-  if (!isUsable(source) && candidates(state).includes(source)) source.rest = undefined
+  if (!isUsable(source) && candidates(state).includes(source)) source.backoff = undefined
 }
 
-export function rest<B extends TrackedBlock>(
+export function backoff<B extends TrackedBlock>(
   state: TrackerState<B>,
   source: Source,
-  { why, message, ms }: { readonly why: RestWhy; readonly message: string; readonly ms?: number },
+  {
+    why,
+    message,
+    ms,
+  }: { readonly why: BackoffReason; readonly message: string; readonly ms?: number },
 ): void {
   const { now, limits, times } = state.options
-  if (source.rest?.why === 'foreign') return
-  // One that fails again and again is said once, until it has answered.
-  const isNew = !SOFT.has(why) || (source.rest === undefined && source.failures === 0)
+  if (source.backoff?.why === 'foreign') return
+  // Repeated failures are logged once, until the upstream answers.
+  const isNew = !SOFT.has(why) || (source.backoff === undefined && source.failures === 0)
   source.failures++
   const backoffMs = times.backoffMs * 2 ** Math.min(20, source.failures - 1)
-  // What it asked for itself is waited for in any case.
+  // A delay that the upstream requested is always respected.
   const quietMs = why === 'limited' ? (ms ?? 0) : 0
   source.retryAtMs = now() + Math.max(quietMs, Math.min(times.maxBackoffMs, backoffMs))
   source.pollAtMs = source.retryAtMs
-  source.rest = { why, message, untilMs: now() + (ms ?? limits.upstreamRestMs) }
+  source.backoff = { why, message, untilMs: now() + (ms ?? limits.upstreamRestMs) }
   count(state, why === 'limited' ? 'upstream_limited' : 'upstream_rests')
   if (isNew && why !== 'limited')
     emit(state, { type: 'warning', message: `${source.name} is not asked for a while: ${message}` })
-  if (state.branch?.source === source) state.branch = undefined
-  if (isBehindPlan(state, source)) replan(state)
+  if (state.ancestorSearch?.source === source) state.ancestorSearch = undefined
+  if (isBelowPlan(state, source)) replan(state)
 }
 
-/** Whether what is fetched or under way comes from it. */
-function isBehindPlan<B extends TrackedBlock>(
-  { asked, fetched, plan }: TrackerState<B>,
+/** Whether fetched or requested blocks come from this upstream. */
+function isBelowPlan<B extends TrackedBlock>(
+  { requested, fetched, plan }: TrackerState<B>,
   source: Source,
 ): boolean {
-  const isUnderWay = (one: Asked) =>
+  const isUnderWay = (one: UpstreamRequest) =>
     one.type === 'range' && one.plan === plan && one.source === source
   return (
-    [...asked.values()].some(isUnderWay) ||
+    [...requested.values()].some(isUnderWay) ||
     [...fetched.values()].some((one) => one.source === source)
   )
 }
 
-/** Whether it is so far behind the others that it rests. One other upstream is believed only while this one stands still. */
+/**
+ * Puts an upstream that lags behind the others into backoff. A single other upstream counts only
+ * while this one's head does not move.
+ */
 export function checkLag<B extends TrackedBlock>(state: TrackerState<B>, source: Source): void {
   const { now, limits, times } = state.options
   const others = state.sources.filter((one) => one !== source && isUsable(one))
@@ -95,16 +108,16 @@ export function checkLag<B extends TrackedBlock>(state: TrackerState<B>, source:
   const [best, second] = heads.toSorted((a, b) => b - a)
   const reference = second ?? best
   if (source.head === undefined || reference === undefined || !isUsable(source)) return
-  const behind = reference - source.head.number
+  const lagBlocks = reference - source.head.number
   const isBelieved = second !== undefined || now() - source.movedAtMs >= times.standsMs
-  if (behind > limits.upstreamLagBlocks && isBelieved)
-    rest(state, source, {
+  if (lagBlocks > limits.upstreamLagBlocks && isBelieved)
+    backoff(state, source, {
       why: 'lags',
-      message: `its head is ${behind} blocks behind that of others`,
+      message: `its head is ${lagBlocks} blocks behind that of others`,
     })
 }
 
-/** Asks all others which block they have at a height; `claims` are known. */
+/** Asks all other upstreams for their hash at a height; `claims` are known. */
 export function startVote<B extends TrackedBlock>(
   state: TrackerState<B>,
   number: number,
@@ -116,11 +129,14 @@ export function startVote<B extends TrackedBlock>(
   state.vote = vote
   state.voteAtMs = now() + times.voteMs
   for (const source of others)
-    emit(state, { type: 'ask', ...ask(state, { type: 'vote', source, vote }), number })
+    emit(state, { type: 'ask', ...openRequest(state, { type: 'vote', source, vote }), number })
   if (others.length === 0) settle(state, vote)
 }
 
-/** @param hash undefined: it has no block there, or has not answered */
+/**
+ * Counts a vote.
+ * @param hash undefined: the upstream has no block there, or gave no response
+ */
 export function onClaim<B extends TrackedBlock>(
   state: TrackerState<B>,
   { vote, source }: { readonly vote: Vote; readonly source: Source },
@@ -134,11 +150,47 @@ export function onClaim<B extends TrackedBlock>(
 function settle<B extends TrackedBlock>(state: TrackerState<B>, vote: Vote): void {
   if (state.vote === vote) state.vote = undefined
   const claims = state.sources.flatMap((source) => {
-    const hash = source.rest?.why === 'foreign' ? undefined : vote.claims.get(source)
+    const hash = source.backoff?.why === 'foreign' ? undefined : vote.claims.get(source)
     return hash === undefined ? [] : [[source, hash] as const]
   })
   if (claims.length === 0) return
-  const { doubts } = mostVoices(vote.number, claims)
-  if (doubts.length > 0) count(state, 'upstream_disagrees')
-  for (const { source, message } of doubts) rest(state, source, { why: 'contradicts', message })
+  const { suspicions } = plurality(vote.number, claims)
+  if (suspicions.length > 0) count(state, 'upstream_disagrees')
+  for (const { source, message } of suspicions)
+    backoff(state, source, { why: 'contradicts', message })
+}
+
+/** The vote of one upstream; undefined: it has no block at that height. */
+export type Claim<One> = readonly [source: One, hash: Hex | undefined]
+export type VoteCount<One> = {
+  readonly hash: Hex | undefined
+  /** Upstreams that agree with the result, in the order of naming. */
+  readonly by: readonly One[]
+  readonly suspicions: readonly { readonly source: One; readonly message: string }[]
+}
+
+/**
+ * Returns the hash with the most votes; a tie goes to the upstream named first.
+ * @param claims at least one, in the order of naming
+ */
+export function plurality<One extends { readonly name: string }>(
+  number: number,
+  claims: readonly Claim<One>[],
+): VoteCount<One> {
+  // Groups are in the order of their first named upstream, so the first of the largest wins.
+  const groups = [...Map.groupBy(claims, ([, hash]) => hash)].toSorted(
+    ([, a], [, b]) => b.length - a.length,
+  )
+  const [hash, winners] = groups[0]!
+  const by = winners.map(([source]) => source)
+  const names = by.map(({ name }) => name).join(' and ')
+  const what = (one: Hex | undefined) => one ?? 'not there'
+  const suspicions = groups
+    .slice(1)
+    .flatMap(([, losers]) => losers)
+    .map(([source, other]) => ({
+      source,
+      message: `block ${number} is ${what(other)} there, ${what(hash)} at ${names}`,
+    }))
+  return { hash, by, suspicions }
 }

@@ -1,18 +1,32 @@
-/** One upstream: JSON-RPC calls and batches over a transport that is handed in, bounded in number and time. */
-import { type ClientOptions, createSender } from './messages.ts'
-import type { Call, CallOptions, Settled, Transport } from './transport.ts'
+/**
+ * One upstream: JSON-RPC calls and batches over a given transport, with limits of number and time.
+ */
+import {
+  type Call,
+  type CallOptions,
+  type ClientOptions,
+  createSender,
+  type Settled,
+  type Transport,
+} from './messages.ts'
 
 export interface Upstream {
-  /** Its origin: a path or a query may hold a key. */
+  /** The origin alone, because a path or a query may contain a key. */
   readonly name: string
   /** @throws {UpstreamError} */
   call(method: string, params: readonly unknown[], options?: CallOptions): Promise<unknown>
-  /** In the order of the calls. @throws {UpstreamError} when none of them could be asked */
+  /**
+   * Returns responses in the order of the calls.
+   * @throws {UpstreamError} when no call could be sent
+   */
   batch(calls: readonly Call[], options?: CallOptions): Promise<readonly Settled[]>
-  /** Asks to be told of each new head; undefined where the transport cannot be told. Again after the connection has ended. */
+  /**
+   * Subscribes to new heads; undefined: the transport has no pushes. The call is repeated after a
+   * lost connection.
+   */
   readonly watchHeads: ((listener: (head: unknown) => void) => Promise<void>) | undefined
   readonly isWatching: boolean
-  /** Counts the ends of the one connection that all calls take; 0 where each call has its own. */
+  /** Lost connections, where all calls share one; 0 where each call has its own. */
   readonly lostConnections: number
   close(): void
 }
@@ -20,23 +34,23 @@ export interface Upstream {
 export function createUpstream(options: ClientOptions): Upstream {
   const { name, transport, limits } = options
   const send = createSender(options)
-  /** Calls of a batch that it takes: fewer than the limit once it has refused as many. */
-  let batchMost = limits.upstreamBatch
+  /** Largest batch that the upstream takes, below the limit after a refusal. */
+  let maxBatch = limits.upstreamBatch
 
   async function call(method: string, params: readonly unknown[], options: CallOptions = {}) {
-    const answers = await send([{ method, params }], options)
-    const answer = 'whole' in answers ? answers.whole : answers[0]!
-    if ('error' in answer) throw answer.error
-    return answer.result
+    const responses = await send([{ method, params }], options)
+    const response = 'single' in responses ? responses.single : responses[0]!
+    if ('error' in response) throw response.error
+    return response.result
   }
 
   async function part(calls: readonly Call[], options: CallOptions): Promise<readonly Settled[]> {
-    const answers = await send(calls, options)
-    if (!('whole' in answers)) return answers
-    const { whole } = answers
-    if ('error' in whole && whole.error.kind !== 'refused') throw whole.error
-    // One answer for all of them: it takes no batch, or none as long.
-    batchMost = Math.min(batchMost, Math.max(1, calls.length >> 1))
+    const responses = await send(calls, options)
+    if (!('single' in responses)) return responses
+    const { single } = responses
+    if ('error' in single && single.error.kind !== 'refused') throw single.error
+    // A single response to all calls means that the upstream takes no batch of this size.
+    maxBatch = Math.min(maxBatch, Math.max(1, calls.length >> 1))
     return batch(calls, options)
   }
 
@@ -45,7 +59,7 @@ export function createUpstream(options: ClientOptions): Upstream {
     options: CallOptions = {},
   ): Promise<readonly Settled[]> {
     const parts: (readonly Call[])[] = []
-    for (let at = 0; at < calls.length; at += batchMost) parts.push(calls.slice(at, at + batchMost))
+    for (let at = 0; at < calls.length; at += maxBatch) parts.push(calls.slice(at, at + maxBatch))
     return (await Promise.all(parts.map((one) => part(one, options)))).flat()
   }
 
@@ -69,7 +83,7 @@ function watching({ pushes }: Transport, call: Upstream['call']) {
   if (pushes === undefined) return undefined
   let listener: ((head: unknown) => void) | undefined
   let subscription: unknown
-  let asking: Promise<void> | undefined
+  let openRequest: Promise<void> | undefined
   let lost = 0
   pushes.onMessage((message) => {
     const { method, params } = message as { readonly method?: unknown; readonly params?: unknown }
@@ -84,11 +98,11 @@ function watching({ pushes }: Transport, call: Upstream['call']) {
     subscription = undefined
     lost++
   })
-  async function ask(): Promise<void> {
+  async function request(): Promise<void> {
     try {
       subscription = await call('eth_subscribe', ['newHeads'])
     } finally {
-      asking = undefined
+      openRequest = undefined
     }
   }
   return {
@@ -97,8 +111,8 @@ function watching({ pushes }: Transport, call: Upstream['call']) {
     async watch(taker: (head: unknown) => void) {
       listener = taker
       if (subscription !== undefined) return
-      asking ??= ask()
-      await asking
+      openRequest ??= request()
+      await openRequest
     },
   }
 }

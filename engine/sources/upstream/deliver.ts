@@ -1,24 +1,26 @@
-/** Blocks for the writer, and what follows when it refuses one. */
+/** Sends blocks to the writer, and handles its refusals. */
 import type { Hex } from '../../primitives/bytes.ts'
-import { EDIT, FULL, STATE, TYPE } from '../writer/checks.ts'
-import { leave } from './begun.ts'
-import { mayAnswer, rest } from './choice.ts'
+import { DETACHED, EDIT, FULL, STATE, TYPE } from '../writer/checks.ts'
+import { backoff, mayRespond, startVote } from './choice.ts'
+import { leave } from './resync.ts'
 import { count, emit, isUsable, replan, type Source, type TrackerState } from './tracker-state.ts'
 import type { Halt, Refusal, TrackedBlock, TrackerEvent } from './tracker-types.ts'
 
-/** Refused blocks that are remembered. */
 const MAX_REFUSED = 64
 
-/** The next block of the chain. False: the writer has refused it before. */
+/**
+ * Sends the next block of the chain to the writer.
+ * @returns false when the block was refused before
+ */
 export function send<B extends TrackedBlock>(
   state: TrackerState<B>,
   block: B,
   source: Source,
 ): boolean {
   if (isRefused(state, block, source)) {
-    // It is asked for again, of whoever is followed then.
+    // The block will be requested again from the upstream that is followed then.
     replan(state)
-    doubt(state, block)
+    suspicion(state, block)
     return false
   }
   const { number, hash, gasUsed, bytes } = block
@@ -38,18 +40,18 @@ function isRefused<B extends TrackedBlock>(
   source: Source,
 ): boolean {
   const before = state.refused.get(hash)
-  // Somebody shows all of the block, so whoever gave no bytes of a transaction was wrong about it.
+  // Another upstream gives the whole block, so the claim of an unknown type was wrong.
   if (unknown === undefined && before?.isClaimed === true) state.refused.delete(hash)
   else if (before !== undefined) before.by.add(source)
   else if (unknown !== undefined) {
     const { type, at, isClaimed } = unknown
     const reason = `type 0x${type.toString(16)} of transaction ${at} is not supported`
-    noteRefused(state, hash, { field: TYPE, reason, isClaimed, by: new Set([source]) })
+    recordRefused(state, hash, { field: TYPE, reason, isClaimed, by: new Set([source]) })
   }
   return state.refused.has(hash)
 }
 
-function noteRefused<B extends TrackedBlock>(
+function recordRefused<B extends TrackedBlock>(
   state: TrackerState<B>,
   hash: Hex,
   refusal: NonNullable<ReturnType<TrackerState<B>['refused']['get']>>,
@@ -59,54 +61,72 @@ function noteRefused<B extends TrackedBlock>(
   count(state, 'upstream_refused_blocks')
 }
 
-/** What was sent on it is gone with it. */
+/** Handles a refusal, which also drops the blocks sent after the refused one. */
 export function onRefused<B extends TrackedBlock>(
   state: TrackerState<B>,
   { number, hash, field, reason }: TrackerEvent<B> & { readonly type: 'refused' },
 ): void {
   const at = state.sent.findIndex((one) => one.hash === hash)
-  // Of what stood on an earlier one, or of a chain that is not followed any more.
+  // The block stood on a refused one, or its chain is no longer followed.
   if (at < 0) return
   const { source } = state.sent[at]!
   state.sent.length = at
-  if (field === STATE || field === FULL) {
-    // Nobody has done wrong: it is sent again, unless its chain is left, whose state is gone.
-    state.holdUntilMs = state.options.now() + state.options.times.pollMs
-    if (field === STATE) state.stateLosses++
+  if (field === STATE || field === FULL || field === DETACHED) {
+    // No upstream is at fault. The block is sent again, unless a reorg has removed it together with
+    // its state.
+    state.pausedUntilMs = state.options.now() + state.options.times.pollMs
     replan(state)
+    if (field === STATE) onStateLost(state, { number, hash, source })
     return
   }
-  noteRefused(state, hash, { field, reason, by: new Set([source]) })
+  recordRefused(state, hash, { field, reason, by: new Set([source]) })
   replan(state)
-  doubt(state, { number, hash })
+  suspicion(state, { number, hash })
 }
 
-/** Whoever gave it rests, and another one is asked; where all give it, the chain stands still. */
-function doubt<B extends TrackedBlock>(
+/**
+ * Counts a block without available state, and starts a vote. If others have another block, only
+ * this source has that state.
+ */
+function onStateLost<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  { number, hash, source }: { readonly source: Source } & Pick<TrackedBlock, 'number' | 'hash'>,
+): void {
+  state.stateLosses++
+  const isAnyOther = state.sources.filter(isUsable).length > 2
+  // With two upstreams, the first named wins any vote.
+  if (isAnyOther && state.vote === undefined) startVote(state, number, new Map([[source, hash]]))
+}
+
+/**
+ * Puts the block's upstreams into backoff and asks others. If all give the block, the chain halts.
+ */
+function suspicion<B extends TrackedBlock>(
   state: TrackerState<B>,
   { number, hash }: Pick<TrackedBlock, 'number' | 'hash'>,
 ): void {
   const refusal = state.refused.get(hash)!
   const { by } = refusal
   const message = `it gives block ${number} as ${hash}, ${problemOf(refusal, 'whose')}`
-  // One that rests because it did not answer may have recovered: it is asked before the chain stands still.
-  const isAnybodyElse = state.sources.some((source) => mayAnswer(source) && !by.has(source))
+  // An upstream in backoff for failed calls may have recovered, so it is asked before a halt.
+  const isAnybodyElse = state.sources.some((source) => mayRespond(source) && !by.has(source))
   if (isAnybodyElse) {
-    for (const source of by) if (isUsable(source)) rest(state, source, { why: 'doubted', message })
+    for (const source of by)
+      if (isUsable(source)) backoff(state, source, { why: 'suspected', message })
     return
   }
-  for (const source of by) if (source.rest?.why === 'doubted') source.rest = undefined
+  for (const source of by) if (source.backoff?.why === 'suspected') source.backoff = undefined
   const { now, times } = state.options
   const names = [...by].map(({ name }) => name).join(' and ')
   const given = `block ${number} is ${hash} at ${names}, but ${problemOf(refusal, 'its')}`
   if (refusal.field !== TYPE) {
-    state.holdUntilMs = now() + times.maxBackoffMs
+    state.pausedUntilMs = now() + times.maxBackoffMs
     replan(state)
     halt(state, 'refused', given)
   } else passBy(state, number, given)
 }
 
-/** A lazy state begins anew after a block that nobody can execute; a whole one stands still. */
+/** Halts at a block of an unsupported type. A lazy state then restarts after the block. */
 function passBy<B extends TrackedBlock>(
   state: TrackerState<B>,
   number: number,
@@ -115,7 +135,7 @@ function passBy<B extends TrackedBlock>(
   const { now, times } = state.options
   const isLazy = state.lazyStart !== undefined
   const hasNext = state.sources.some(({ head }) => head !== undefined && head.number > number)
-  state.holdUntilMs = now() + (isLazy && !hasNext ? times.pollMs : times.maxBackoffMs)
+  state.pausedUntilMs = now() + (isLazy && !hasNext ? times.pollMs : times.maxBackoffMs)
   replan(state)
   const after = isLazy
     ? 'the state begins anew after it'

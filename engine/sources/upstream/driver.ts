@@ -1,49 +1,49 @@
-/** Carries out what the tracker wants: asks the upstreams, and tells it what they say. */
+/** Performs the tracker's effects: asks upstreams and passes their responses on. */
 
 import { bytesToHex, quantity } from '../../primitives/hex.ts'
 import { field, isObject, Refusal, readBytes, readObject } from '../../primitives/json-fields.ts'
 import type { FetchedBlock } from './block-json.ts'
 import { type BlockReader, createBlockReader } from './blocks.ts'
+import type { Pace } from './call-rate.ts'
 import type { Upstream } from './client.ts'
 import { UpstreamError } from './error.ts'
 import { decodeHead } from './header-json.ts'
-import type { Pace } from './pace.ts'
-import type { Clock } from './places.ts'
+import type { Call, CallOptions, Settled } from './messages.ts'
+import type { Clock } from './permits.ts'
 import type { Tracker } from './tracker.ts'
 import type { Point, TrackedBlock, TrackerEffect, TrackerEvent } from './tracker-types.ts'
-import type { Call, CallOptions, Settled } from './transport.ts'
 
 export type FollowedBlock = TrackedBlock & { readonly fetched: FetchedBlock }
 type Event = TrackerEvent<FollowedBlock>
 type Effect = TrackerEffect<FollowedBlock>
 type Question = Effect & { readonly type: 'poll' | 'fetch' | 'ask' }
-export type Told = Exclude<Effect, { readonly type: 'poll' | 'fetch' | 'ask' }>
+export type DriverEffect = Exclude<Effect, { readonly type: 'poll' | 'fetch' | 'ask' }>
 
 export type DriverOptions = {
   readonly tracker: Tracker<FollowedBlock>
-  /** In the tracker's order. Those of another chain fail as `foreign`. */
+  /** Upstreams in the tracker's order. Calls to one with another chain fail as `foreign`. */
   readonly upstreams: readonly Upstream[]
   readonly clock: Clock
-  /** Of each upstream, what its calls wait for. */
+  /** Rate limit of each upstream. */
   readonly paces: readonly Pace[]
-  /** What is not a question to an upstream. */
-  readonly tell: (effect: Told) => void
-  /** A bug: nothing goes on after it. */
+  /** Takes effects that are no questions to upstreams. */
+  readonly notify: (effect: DriverEffect) => void
+  /** Takes a bug, after which nothing continues. */
   readonly onBug: (error: unknown) => void
 }
 
-type Untold = 'published' | 'refused' | 'beginning' | 'begun' | 'notBegun' | 'tick'
+type LocalEventType = 'published' | 'refused' | 'beginning' | 'begun' | 'notBegun' | 'tick'
 
 export interface Driver {
-  /** Something has happened that no upstream has told. */
-  tell(event: Event & { readonly type: Untold }): void
+  /** Passes on an event that no upstream sent. */
+  notify(event: Event & { readonly type: LocalEventType }): void
   stop(): void
 }
 
 export function createDriver(options: DriverOptions): Driver {
   const { tracker, upstreams, clock, onBug } = options
   const gone = new AbortController()
-  const answerer = createAnswerer(options, gone.signal, apply)
+  const responder = createResponder(options, gone.signal, apply)
   let cancel = () => {}
 
   function apply(event: Event): void {
@@ -61,17 +61,17 @@ export function createDriver(options: DriverOptions): Driver {
 
   function carryOut(effect: Effect): void {
     if (effect.type === 'poll' || effect.type === 'fetch' || effect.type === 'ask')
-      void answerer(effect).then(apply, onFault)
-    else options.tell(effect)
+      void responder(effect).then(apply, onFault)
+    else options.notify(effect)
   }
 
-  /** Whatever waits when the driver stops is given up, which is no bug. */
+  /** Calls that are open at the stop are aborted, which is no bug. */
   function onFault(error: unknown): void {
     if (!gone.signal.aborted) onBug(error)
   }
 
   return {
-    tell: apply,
+    notify: apply,
     stop() {
       cancel()
       gone.abort()
@@ -80,44 +80,44 @@ export function createDriver(options: DriverOptions): Driver {
   }
 }
 
-/** Asks an upstream what the tracker wants to know. It rejects for a bug alone. */
-function createAnswerer(
+/** Makes the function that asks an upstream. Its promise rejects only for a bug. */
+function createResponder(
   options: DriverOptions,
   signal: AbortSignal,
-  tell: (event: Event) => void,
+  notify: (event: Event) => void,
 ): (question: Question) => Promise<Event> {
   const { upstreams, paces, onBug } = options
   const readers = upstreams.map(createBlockReader)
 
-  async function ask(question: Question): Promise<Event> {
+  async function sendRequest(question: Question): Promise<Event> {
     const { request, upstream: at, hasOthers } = question
-    const asking: CallOptions = { hasOthers }
+    const callOptions: CallOptions = { hasOthers }
     const upstream = upstreams[at]!
     await paces[at]!.take(callsOf(question), signal)
     if (question.type === 'fetch') {
-      const blocks = await fetchBlocks(readers[at]!, question, { ...asking, signal })
+      const blocks = await fetchBlocks(readers[at]!, question, { ...callOptions, signal })
       return { type: 'blocks', request, blocks }
     }
     if (question.type === 'ask')
-      return { type: 'hash', request, hash: await hashAt(upstream, question.number, asking) }
+      return { type: 'hash', request, hash: await hashAt(upstream, question.number, callOptions) }
     watch(at)
-    const head = await headOf(upstream, question.hasTags, asking)
+    const head = await headOf(upstream, question.hasTags, callOptions)
     return { type: 'head', upstream: at, request, ...head }
   }
 
-  /** Where it can tell of heads: a subscription that is lost is made again with the next question. */
+  /** Subscribes to heads if possible. A lost subscription is renewed with the next question. */
   function watch(at: number): void {
     const upstream = upstreams[at]!
     if (upstream.watchHeads === undefined || upstream.isWatching) return
     const onHead = (json: unknown) => {
       try {
-        tell({ type: 'head', upstream: at, request: undefined, head: decodeHead(json) })
+        notify({ type: 'head', upstream: at, request: undefined, head: decodeHead(json) })
       } catch (error) {
-        // The next poll will say what it has.
+        // The next poll will give the head.
         if (!(error instanceof Refusal)) onBug(error)
       }
     }
-    // It is asked for its head whether it tells or not.
+    // A failure is ignored, because heads are also polled.
     upstream.watchHeads(onHead).catch((error: unknown) => {
       if (!(error instanceof UpstreamError)) onBug(error)
     })
@@ -126,7 +126,7 @@ function createAnswerer(
   return async (question) => {
     const { request, upstream } = question
     try {
-      return await ask(question)
+      return await sendRequest(question)
     } catch (error) {
       const { kind, message, retryAfterMs } = failureOf(error, upstreams[upstream]!.name)
       if (kind === 'foreign') return { type: 'foreign', request, message }
@@ -170,10 +170,10 @@ async function headOf(upstream: Upstream, hasTags: boolean, options: CallOptions
   return hasTags ? { head, tags: { safe: pointOf(safe), finalized: pointOf(finalized) } } : { head }
 }
 
-/** undefined: it does not know that tag, or has no such block yet. */
-function pointOf(answer: Settled | undefined): Point | undefined {
-  if (answer === undefined || 'error' in answer || !isObject(answer.result)) return undefined
-  const { number, hash } = decodeHead(answer.result)
+/** Returns undefined for an unknown tag, or one without a block. */
+function pointOf(response: Settled | undefined): Point | undefined {
+  if (response === undefined || 'error' in response || !isObject(response.result)) return undefined
+  const { number, hash } = decodeHead(response.result)
   return { number, hash }
 }
 
@@ -184,7 +184,7 @@ async function hashAt(upstream: Upstream, number: number, options: CallOptions) 
   return bytesToHex(readBytes(field(readObject(block, 'block'), 'hash'), 'hash', 32))
 }
 
-/** @throws what is no failure of an upstream */
+/** @throws errors that are no failure of an upstream */
 function failureOf(error: unknown, name: string): UpstreamError {
   if (error instanceof UpstreamError) return error
   if (error instanceof Refusal) return new UpstreamError('wrong', `${name}: ${error.message}`)

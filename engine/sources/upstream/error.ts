@@ -1,6 +1,6 @@
-/** Why an upstream gave no answer that can be used. */
+/** Reasons why an upstream gave no usable response. */
 
-/** The error of its answer, as it came (JSON-RPC 2.0, 5.1). */
+/** The error in a response, unchanged (JSON-RPC 2.0, 5.1). */
 export type RpcFault = {
   readonly code: number
   readonly message: string
@@ -8,9 +8,11 @@ export type RpcFault = {
 }
 
 /**
- * `refused`: it answered with an error. `limited`: it wants fewer requests. `silent`: no answer in time. `unreachable`: the call never
- * left. `large`: the answer is longer than it may be. `broken`: the connection ended, or what came is no answer. `wrong`: the answer
- * contradicts itself or what was asked. `foreign`: it has another chain, and the call was not sent.
+ * `refused`: the response is an error. `limited`: the upstream wants fewer requests. `silent`: no
+ * response came in time. `unreachable`: the call never left. `large`: the response exceeds the
+ * limit. `broken`: the connection ended, or the response is malformed. `wrong`: the response
+ * contradicts itself or the request. `foreign`: the upstream has another chain, and the call was
+ * not sent.
  */
 export type FailureKind =
   | 'refused'
@@ -25,11 +27,11 @@ export type FailureKind =
 export class UpstreamError extends Error {
   override name = 'UpstreamError'
   readonly kind: FailureKind
-  /** Of `refused`. */
+  /** Set for `refused`. */
   readonly fault: RpcFault | undefined
-  /** Of `limited`: how long it wants to be left alone. */
+  /** Set for `limited`: milliseconds without calls. */
   readonly retryAfterMs: number
-  /** For clients, where it says more than the kind; it names no host. */
+  /** Text for clients that says more than the kind; it names no host. */
   readonly outside: string | undefined
   constructor(
     kind: FailureKind,
@@ -55,7 +57,7 @@ export const isFault = (value: unknown): value is RpcFault => {
 }
 
 /**
- * The failure in words for clients, which learn neither the host of an upstream nor what its system says of it.
+ * Describes the failure for clients, without an upstream's host or system messages.
  * @param who such as "the upstream" or "the sequencer"
  */
 export function outsideText({ kind, fault, outside }: UpstreamError, who = 'the upstream'): string {
@@ -75,7 +77,9 @@ const OUTSIDE: Readonly<Record<FailureKind, (who: string) => string>> = {
   foreign: (who) => `${who} has another chain`,
 }
 
-/** Another node's error may quote its own upstream: URLs and addresses with a port are replaced. */
+/**
+ * Replaces URLs and addresses with a port, because another node's error may quote its own upstream.
+ */
 export const withoutAddresses = (text: string, who = 'the upstream'): string =>
   text.replace(URL_IN_TEXT, who).replace(ADDRESS_IN_TEXT, who)
 

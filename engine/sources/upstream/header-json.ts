@@ -1,4 +1,4 @@
-/** Headers as eth_getBlockByNumber and newHeads have them (execution-apis: schemas/block.yaml) → headers. */
+/** Decodes headers of eth_getBlockByNumber and newHeads (execution-apis: schemas/block.yaml). */
 
 import type { Hex } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
@@ -10,7 +10,7 @@ import {
   readQuantity,
 } from '../../primitives/json-fields.ts'
 
-/** What is told of a block before it is fetched. */
+/** The announced part of a block, before it is fetched. */
 export type Head = {
   readonly number: number
   readonly hash: Hex
@@ -19,7 +19,10 @@ export type Head = {
   readonly timestamp: number
 }
 
-/** Unchecked: the block itself is held to its hash. @throws {Refusal} */
+/**
+ * Decodes a head without a check; the fetched block is verified against its hash.
+ * @throws {Refusal}
+ */
 export function decodeHead(json: unknown): Head {
   const block = readObject(json, 'block')
   return {
@@ -30,7 +33,11 @@ export function decodeHead(json: unknown): Head {
   }
 }
 
-/** Every field that a header may have; those of later forks are absent where the block has none. @throws {Refusal} */
+/**
+ * Decodes every field that a header may have. Fields of later forks are absent if the block lacks
+ * them.
+ * @throws {Refusal}
+ */
 export function decodeHeaderJson(block: JsonObject): Header {
   const header: Record<string, unknown> = {}
   for (const [key, name, size] of FIELDS) {
@@ -41,7 +48,7 @@ export function decodeHeaderJson(block: JsonObject): Header {
         ? readQuantity(value, key, 256)
         : readBytes(value, key, size === 'bytes' ? undefined : size)
   }
-  // FIELDS has all fields of a header, each read as its kind says.
+  // FIELDS has all fields of a header with their kinds.
   return header as unknown as Header
 }
 

@@ -1,4 +1,4 @@
-/** The bounds of everything that asks upstreams, in one place. Each is a flag of `follow`, `--<name>`. */
+/** Limits of all requests to upstreams. Each is a flag of `follow`, `--<name>`. */
 export type UpstreamLimit = {
   readonly value: number
   readonly unit: 'bytes' | 'ms' | 'items' | 'blocks'

@@ -1,8 +1,38 @@
-/** Calls as messages of JSON-RPC 2.0: numbered, sent when there is a place and the upstream wants any, answered in time. */
+/**
+ * JSON-RPC 2.0 messages to an upstream and back, over any transport: numbered, sent when a permit
+ * and the upstream's rate limit allow, with a timeout.
+ */
 import { isFault, type RpcFault, UpstreamError } from './error.ts'
 import type { UpstreamLimits } from './limits.ts'
-import { type Clock, createPlaces, openEnd, until } from './places.ts'
-import type { Call, CallOptions, Settled, Transport } from './transport.ts'
+import { type Clock, createPermits, openEnd, until } from './permits.ts'
+
+/** Sends text to an upstream and returns its response, by HTTP or WebSocket. */
+export interface Transport {
+  /**
+   * Exchanges one message, a call or a batch, and returns the parsed response with `ids`. The
+   * transport limits its length.
+   * @throws {UpstreamError} 'limited', 'unreachable', 'broken'; any reason once `signal` is aborted
+   */
+  exchange(message: string, ids: readonly number[], signal: AbortSignal): Promise<unknown>
+  /** Pushed messages; undefined: the transport has none (HTTP). */
+  readonly pushes:
+    | { onMessage(listener: (message: unknown) => void): void; onClose(listener: () => void): void }
+    | undefined
+  close(): void
+}
+
+export type Call = { readonly method: string; readonly params: readonly unknown[] }
+export type Settled = { readonly result: unknown } | { readonly error: UpstreamError }
+export type CallOptions = {
+  /** Timeout in place of the general one. */
+  readonly withinMs?: number
+  /**
+   * Another upstream can be asked, so a rate limit is reported at once ('limited') instead of
+   * waited for.
+   */
+  readonly hasOthers?: boolean
+  readonly signal?: AbortSignal
+}
 
 export type ClientOptions = {
   readonly name: string
@@ -12,34 +42,40 @@ export type ClientOptions = {
     'upstreamCallMs' | 'upstreamInFlight' | 'upstreamWaiting' | 'upstreamBatch'
   >
   readonly clock: Clock
-  /** Whether the error of a call says that there were too many. */
+  /** Whether the error of a call means too many calls. */
   readonly isLimited: (fault: RpcFault) => boolean
-  /** Calls that leave, those of a batch each. */
+  /** Called with the number of calls in each message that leaves. */
   readonly onSent?: (calls: number) => void
 }
 
-/** `whole`: one answer for all calls of a batch. */
-export type Answers = readonly Settled[] | { readonly whole: Settled }
+/** `single`: one response for all calls of a batch. */
+export type BatchResponses = readonly Settled[] | { readonly single: Settled }
 
-/** Where nobody says how long: a second, as the limits of public services count. */
+/** Default delay of one second, because public services count calls by the second. */
 const RETRY_MS = 1_000
 const MAX_RETRY_MS = 60_000
 
-/** @returns sends calls as one message. It throws {UpstreamError} when none of them was answered. */
+/**
+ * Makes the function that sends calls as one message. The function throws an UpstreamError when no
+ * call was answered.
+ */
 export function createSender(
   options: ClientOptions,
-): (calls: readonly Call[], options: CallOptions) => Promise<Answers> {
+): (calls: readonly Call[], options: CallOptions) => Promise<BatchResponses> {
   const { name, limits, clock } = options
-  const places = createPlaces(limits, name)
+  const permits = createPermits(limits, name)
   const exchange = createExchange(options)
-  /** It wants fewer calls: nothing leaves before. */
+  /** Time before which no call leaves, because the upstream wants fewer calls. */
   let quietUntilMs = 0
 
-  /** One message, and again after a rest that it asked for, as long as there is time and nobody else to ask. */
+  /**
+   * Sends one message. A requested delay is followed by another try while time is left, unless
+   * another upstream can be asked.
+   */
   async function send(
     calls: readonly Call[],
     { withinMs, hasOthers = false, signal }: CallOptions,
-  ): Promise<Answers> {
+  ): Promise<BatchResponses> {
     const end = openEnd(clock, { ms: withinMs ?? limits.upstreamCallMs, name, signal })
     const deadline = clock.now() + (withinMs ?? limits.upstreamCallMs)
     try {
@@ -47,7 +83,7 @@ export function createSender(
         const quietMs = quietUntilMs - clock.now()
         if (quietUntilMs >= deadline || (hasOthers && quietMs > 0)) throw tooMany(quietMs)
         if (quietMs > 0) await end.sleep(quietMs)
-        const giveBack = await places.take(end.signal)
+        const giveBack = await permits.take(end.signal)
         try {
           return await until(end.signal, exchange(calls, end.signal))
         } catch (error) {
@@ -74,13 +110,13 @@ export function createSender(
   return send
 }
 
-/** One message there and back. */
+/** Makes the exchange of one message. */
 function createExchange({ name, transport, isLimited, onSent }: ClientOptions) {
   let ids = 0
 
-  function settled(answer: unknown): Settled {
-    if (typeof answer === 'object' && answer !== null) {
-      const { result, error } = answer as { readonly result?: unknown; readonly error?: unknown }
+  function settled(response: unknown): Settled {
+    if (typeof response === 'object' && response !== null) {
+      const { result, error } = response as { readonly result?: unknown; readonly error?: unknown }
       if (isFault(error)) return { error: refused(error) }
       if (result !== undefined) return { result }
     }
@@ -94,24 +130,24 @@ function createExchange({ name, transport, isLimited, onSent }: ClientOptions) {
     return new UpstreamError(kind, `${name}: ${message}`, { fault })
   }
 
-  return async (calls: readonly Call[], signal: AbortSignal): Promise<Answers> => {
+  return async (calls: readonly Call[], signal: AbortSignal): Promise<BatchResponses> => {
     const own = calls.map(() => ++ids)
     const wire = calls.map((one, at) => ({ jsonrpc: '2.0', id: own[at], ...one }))
     onSent?.(calls.length)
     const text = JSON.stringify(wire.length === 1 ? wire[0] : wire)
-    const answer = await transport.exchange(text, own, signal)
-    if (Array.isArray(answer) && calls.length > 1) {
-      const found = new Map(answer.map((one) => [idOf(one), one]))
+    const response = await transport.exchange(text, own, signal)
+    if (Array.isArray(response) && calls.length > 1) {
+      const found = new Map(response.map((one) => [idOf(one), one]))
       return own.map((id) => settled(found.get(id)))
     }
-    const whole = settled(Array.isArray(answer) ? answer[0] : answer)
-    // Nothing of it was done: the same as if the transport had said so.
-    if ('error' in whole && whole.error.kind === 'limited') throw whole.error
-    return calls.length === 1 ? [whole] : { whole }
+    const single = settled(Array.isArray(response) ? response[0] : response)
+    // No call was executed, as if the transport had reported the limit.
+    if ('error' in single && single.error.kind === 'limited') throw single.error
+    return calls.length === 1 ? [single] : { single }
   }
 }
 
-const idOf = (answer: unknown): unknown =>
-  typeof answer === 'object' && answer !== null
-    ? (answer as { readonly id?: unknown }).id
+const idOf = (response: unknown): unknown =>
+  typeof response === 'object' && response !== null
+    ? (response as { readonly id?: unknown }).id
     : undefined

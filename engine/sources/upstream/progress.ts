@@ -1,16 +1,16 @@
-/** How a catch-up goes: blocks, gas and the time that is left, over the last seconds. */
+/** Progress of a catch-up: blocks, gas and remaining time, by the rates of the last seconds. */
 import type { CatchUp } from './tracker-types.ts'
 
 export interface Progress {
-  /** So many blocks more are canonical. */
+  /** Counts blocks that became canonical. */
   add(blocks: number, gas: number): void
-  /** undefined: there is nothing to catch up with. */
-  show(at: number, to: number): CatchUp | undefined
+  /** undefined: there is nothing to catch up. */
+  report(at: number, to: number): CatchUp | undefined
 }
 
-/** Nearer than this to the head is no catch-up. */
-const NEAR_BLOCKS = 8
-/** Rates are those of so many samples, a second each. */
+/** Distance from the head below which there is no catch-up. */
+const CAUGHT_UP_BLOCKS = 8
+/** Number of samples, one per second, for the rates. */
 const SAMPLES = 15
 const SAMPLE_MS = 1_000
 
@@ -28,8 +28,8 @@ export function createProgress(now: () => number): Progress {
       if (now() - (samples.at(-1)?.atMs ?? 0) >= SAMPLE_MS || samples.length === 0)
         samples = [...samples.slice(1 - SAMPLES), { atMs: now(), blocks, gas }]
     },
-    show(at, to) {
-      if (to - at <= NEAR_BLOCKS) {
+    report(at, to) {
+      if (to - at <= CAUGHT_UP_BLOCKS) {
         from = undefined
         return undefined
       }

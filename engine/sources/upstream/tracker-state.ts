@@ -1,9 +1,14 @@
-/** What the tracker knows between two events, and the small steps that its parts share. */
+/**
+ * State of the tracker between two events, and small steps that its parts share. Also the
+ * suspicions about upstreams, and the reasons for a halt, that operators see.
+ */
 import type { Hex } from '../../primitives/bytes.ts'
+import type { Suspicion } from '../suspicion.ts'
 import type { Head } from './header-json.ts'
 import type { Progress } from './progress.ts'
 import type {
   Halt,
+  Halted,
   Point,
   Question,
   Refusal,
@@ -14,12 +19,20 @@ import type {
 } from './tracker-types.ts'
 
 /**
- * `limited`, `errs` and `lags` are over when there is nobody else. `contradicts` others, `final`: a block that is final, `doubted`: gave what
- * the writer refuses; these are not over before their time, `foreign` never.
+ * `limited`, `errs` and `lags` end when no other upstream is usable. `contradicts` (the others),
+ * `final` (a final block) and `suspected` (gave a refused block) last for their time. `foreign`
+ * lasts for ever.
  */
-export type RestWhy = 'limited' | 'errs' | 'lags' | 'contradicts' | 'final' | 'doubted' | 'foreign'
-export type Rest = {
-  readonly why: RestWhy
+export type BackoffReason =
+  | 'limited'
+  | 'errs'
+  | 'lags'
+  | 'contradicts'
+  | 'final'
+  | 'suspected'
+  | 'foreign'
+export type Backoff = {
+  readonly why: BackoffReason
   readonly message: string
   readonly untilMs: number
 }
@@ -27,24 +40,24 @@ export type Rest = {
 export type Source = {
   readonly at: number
   readonly name: string
-  /** undefined: it has told none since it last rested. */
+  /** undefined: the upstream has announced no head since its last backoff. */
   head: Head | undefined
-  /** The block that its newest head was, and since when. */
+  /** Block of its newest head, and the time since when. */
   movedTo: Hex | undefined
   movedAtMs: number
-  rest: Rest | undefined
-  /** Failures since its last answer; and when it may be tried again where there is nobody else. */
+  backoff: Backoff | undefined
+  /** Failures since the last response, and the time of the next try without other upstreams. */
   failures: number
   retryAtMs: number
   pollAtMs: number
-  /** Since when it does not give the blocks that it has told of. */
+  /** Time since when the upstream does not give blocks that it has announced. */
   emptySinceMs: number | undefined
-  /** Request of the poll that is not answered yet. */
+  /** Request number of the open poll. */
   polling: number | undefined
 }
 
-/** What was asked of whom. */
-export type Asked =
+/** A request and the upstream that got it. */
+export type UpstreamRequest =
   | { readonly type: 'poll'; readonly source: Source }
   | {
       readonly type: 'range'
@@ -53,26 +66,26 @@ export type Asked =
       readonly count: number
       readonly plan: number
     }
-  | { readonly type: 'branch'; readonly source: Source; readonly branch: object }
+  | { readonly type: 'ancestors'; readonly source: Source; readonly ancestorSearch: object }
   | { readonly type: 'vote'; readonly source: Source; readonly vote: Vote }
 
-/** All upstreams that can be asked say which block they have at a height. */
+/** A vote of all usable upstreams on their block at a height. */
 export type Vote = {
   readonly number: number
   readonly claims: Map<Source, Hex>
   waiting: number
 }
 
-/** Another chain than ours, walked down from its top to a block that we have. */
-export type Branch<B> = {
+/** Search from the top of another chain down to a block of ours. */
+export type AncestorSearch<B> = {
   readonly source: Source
-  /** Oldest first. */
+  /** Blocks of the branch, oldest first. */
   blocks: B[]
-  /** Next block down. */
+  /** Height of the next block down. */
   number: number
   hash: Hex
-  isAsked: boolean
-  /** The others were asked which block they have where it begins to differ. */
+  isRequested: boolean
+  /** The other upstreams have voted on the lowest block that differs. */
   isVoted: boolean
 }
 
@@ -86,36 +99,36 @@ export type Tags = { readonly safe: Point | undefined; readonly finalized: Point
 export type TrackerState<B extends TrackedBlock> = {
   readonly options: TrackerOptions
   readonly sources: readonly Source[]
-  readonly asked: Map<number, Asked>
+  readonly requested: Map<number, UpstreamRequest>
   requests: number
   canonical: Point
   finalized: number
   safe: number
-  /** What the writer has and has not made canonical yet, oldest first. */
+  /** Blocks that the writer has and has not made canonical yet, oldest first. */
   sent: Sent[]
-  /** Fetched, waiting for what comes before. */
+  /** Fetched blocks that wait for an earlier one. */
   readonly fetched: Map<number, { readonly block: B; readonly source: Source }>
-  /** Counts how often what was asked for was thrown away. */
+  /** Number of the fetch plan; responses to requests of an older plan are ignored. */
   plan: number
-  /** The highest that was asked for. */
-  askedTo: number
-  branch: Branch<B> | undefined
+  /** Highest requested block. */
+  requestedTo: number
+  ancestorSearch: AncestorSearch<B> | undefined
   vote: Vote | undefined
   voteAtMs: number
-  /** As last told; they count once our chain has come to them. */
+  /** Labelled heads as last announced; they count once our chain has reached them. */
   tags: Tags
   tagsAtMs: number
-  /** By hash, what the writer has refused: who has given it. */
+  /** Blocks that the writer has refused, by hash, with the upstreams that gave them. */
   readonly refused: Map<Hex, Refusal & { readonly by: Set<Source>; readonly isClaimed?: boolean }>
-  /** Nothing is fetched before. */
-  holdUntilMs: number
+  /** Time before which nothing is fetched. */
+  pausedUntilMs: number
   halted: { readonly why: Halt; readonly message: string } | undefined
-  /** As in the options, until the state begins anew. */
+  /** Start of the lazy state, as in the options until a resync. */
   lazyStart: number | undefined
-  isBeginning: boolean
-  /** When it may be said again that our head has left the upstreams' state. */
+  isResyncing: boolean
+  /** Earliest time of the next effect `left`. */
   leftAtMs: number
-  /** How often since the last canonical block one came back because its state could not be had. */
+  /** Blocks returned without available state since the last canonical block. */
   stateLosses: number
   readonly progress: Progress
   statusAtMs: number
@@ -133,31 +146,35 @@ export const count = <B extends TrackedBlock>(
   by = 1,
 ): void => emit(state, { type: 'count', what, by })
 
-/** A new request, remembered until it is answered. */
-export function ask<B extends TrackedBlock>(state: TrackerState<B>, asked: Asked): Question {
+/** Opens a request, which is remembered until its response. */
+export function openRequest<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  requested: UpstreamRequest,
+): Question {
   const request = ++state.requests
-  state.asked.set(request, asked)
-  const { source } = asked
-  const hasOthers = state.sources.some((one) => one !== source && answers(one))
+  state.requested.set(request, requested)
+  const { source } = requested
+  const hasOthers = state.sources.some((one) => one !== source && responds(one))
   return { request, upstream: source.at, hasOthers }
 }
 
-export const isUsable = ({ rest }: Source): boolean => rest === undefined
+export const isUsable = ({ backoff }: Source): boolean => backoff === undefined
 
-/** As far as is known: one that only wants fewer calls may be the first to take some again. */
-const answers = ({ rest }: Source): boolean => rest === undefined || rest.why === 'limited'
+/** Whether the upstream is expected to answer; a limited one may soon accept calls again. */
+const responds = ({ backoff }: Source): boolean =>
+  backoff === undefined || backoff.why === 'limited'
 
-/** The newest block that the writer has. */
+/** Returns the newest block that the writer has. */
 export const tipOf = <B extends TrackedBlock>({ sent, canonical }: TrackerState<B>): Point =>
   sent.at(-1) ?? canonical
 
-/** Hash of what is canonical here. */
+/** Returns the hash of our canonical block. */
 export const ownHash = <B extends TrackedBlock>(
   { canonical, options }: TrackerState<B>,
   number: number,
 ): Hex | undefined => (number === canonical.number ? canonical.hash : options.hashOf(number))
 
-/** The same of the chain that the writer is about to make canonical. */
+/** Returns the hash on the chain that the writer is about to make canonical. */
 export function lineHash<B extends TrackedBlock>(
   state: TrackerState<B>,
   number: number,
@@ -168,9 +185,44 @@ export function lineHash<B extends TrackedBlock>(
   return ownHash(state, number)
 }
 
-/** What is under way is asked for again. */
+/** Drops fetched blocks and open requests, which are then requested again. */
 export function replan<B extends TrackedBlock>(state: TrackerState<B>): void {
   state.plan++
   state.fetched.clear()
-  state.askedTo = tipOf(state).number
+  state.requestedTo = tipOf(state).number
 }
+
+export function degradedBy(sources: readonly Source[]): readonly Suspicion[] {
+  const describe = (source: Source) => `${source.name}: ${source.backoff!.message}`
+  const backedOff = sources.filter((source) => !isUsable(source))
+  if (backedOff.length === sources.length) {
+    const outside = 'no upstream answers'
+    return [{ text: `${outside}: ${backedOff.map(describe).join('; ')}`, outside }]
+  }
+  return backedOff.flatMap((source) => {
+    const outside = SUSPICIONS[source.backoff!.why]
+    return outside === undefined ? [] : [{ text: describe(source), outside }]
+  })
+}
+
+/** Reasons for a backoff that an operator should look at. */
+const SUSPICIONS: Readonly<Partial<Record<BackoffReason, string>>> = {
+  contradicts: 'an upstream contradicts the others',
+  final: 'an upstream has another chain than what is final here',
+  suspected: 'an upstream gives a block that is not what this node computes',
+  foreign: 'an upstream has another chain',
+}
+
+export const haltSuspicion = ({ why, message }: Halted): Suspicion => ({
+  text: message,
+  outside: HALTS[why],
+})
+
+const HALTS: Readonly<Record<Halt, string>> = {
+  deep: 'the chain was replaced deeper than this node can go back',
+  refused: 'all upstreams give a block that is not what this node computes',
+  type: 'the chain has a transaction of a type that this node does not support',
+}
+
+const RESYNCS = 'the state begins anew'
+export const resyncSuspicion: Suspicion = { text: RESYNCS, outside: RESYNCS }

@@ -1,6 +1,6 @@
-/** What the tracker hears, what it wants done, and its limits. */
+/** Events, effects and limits of the tracker. */
 import type { Hex } from '../../primitives/bytes.ts'
-import type { Doubt } from '../doubt.ts'
+import type { Suspicion } from '../suspicion.ts'
 import type { UnknownType } from './block-json.ts'
 import type { FailureKind } from './error.ts'
 import type { Head } from './header-json.ts'
@@ -8,19 +8,22 @@ import type { UpstreamLimits } from './limits.ts'
 
 export type Point = { readonly number: number; readonly hash: Hex }
 
-/** A block that an upstream has given, held to its hash. */
+/** A block from an upstream, verified against its hash. */
 export type TrackedBlock = Point & {
   readonly parentHash: Hex
   readonly gasUsed: number
-  /** Of its transactions. */
+  /** Bytes of its transactions. */
   readonly bytes: number
-  /** It cannot be executed here, and is not sent. */
+  /** The block cannot be executed here, and is not sent. */
   readonly unknown?: UnknownType | undefined
 }
 
-/** `request`: that of the effect that asked. Every such effect is answered once; `upstream` counts from 0 in the order of naming. */
+/**
+ * `request` is the number in the effect that asked; each such effect has one response. `upstream`
+ * counts from 0 in the order of naming.
+ */
 export type TrackerEvent<B extends TrackedBlock> =
-  /** The answer to a poll, or pushed (no request). `tags`: only where they were asked for and are known. */
+  /** Response to a poll, or a pushed head (no request). `tags` are there if requested and known. */
   | {
       readonly type: 'head'
       readonly upstream: number
@@ -28,7 +31,7 @@ export type TrackerEvent<B extends TrackedBlock> =
       readonly head: Head
       readonly tags?: { readonly safe: Point | undefined; readonly finalized: Point | undefined }
     }
-  /** From the first asked for on, one on the other; fewer than asked for where the upstream has no more. */
+  /** Consecutive blocks from the first requested one on; fewer if the upstream has no more. */
   | { readonly type: 'blocks'; readonly request: number; readonly blocks: readonly B[] }
   /** Hash of one block; undefined: the upstream has none at that height. */
   | { readonly type: 'hash'; readonly request: number; readonly hash: Hex | undefined }
@@ -39,11 +42,11 @@ export type TrackerEvent<B extends TrackedBlock> =
       readonly message: string
       readonly retryAfterMs: number
     }
-  /** It is of another chain: never asked again. */
+  /** The upstream has another chain and is never asked again. */
   | { readonly type: 'foreign'; readonly request: number; readonly message: string }
-  /** Our canonical head, whenever it may have changed. */
+  /** Our canonical head, which may have changed. */
   | { readonly type: 'published'; readonly head: Point }
-  /** The writer does not come to the same block. */
+  /** The writer's execution gives another block. */
   | {
       readonly type: 'refused'
       readonly number: number
@@ -51,7 +54,7 @@ export type TrackerEvent<B extends TrackedBlock> =
       readonly field: string
       readonly reason?: string
     }
-  /** Whoever was told by `left` has found that our state begins anew: nothing is sent until it has, or has not. */
+  /** The receiver of `left` has decided on a resync. Nothing is sent until its end or refusal. */
   | { readonly type: 'beginning' }
   | {
       readonly type: 'begun'
@@ -62,14 +65,17 @@ export type TrackerEvent<B extends TrackedBlock> =
   | { readonly type: 'notBegun' }
   | { readonly type: 'tick' }
 
-/** To one upstream. `hasOthers`: another one answers, as far as is known, so this one need not be waited for where it wants fewer calls. */
+/**
+ * A question to one upstream. `hasOthers`: another upstream is expected to answer, so a rate limit
+ * need not be waited for.
+ */
 export type Question = {
   readonly request: number
   readonly upstream: number
   readonly hasOthers: boolean
 }
 export type TrackerEffect<B extends TrackedBlock> =
-  /** Its newest head, with the tags where they are due. */
+  /** Asks for the newest head, and for labelled heads when they are due. */
   | (Question & { readonly type: 'poll'; readonly hasTags: boolean })
   | (Question & { readonly type: 'fetch'; readonly first: number; readonly count: number })
   | (Question & { readonly type: 'ask'; readonly number: number })
@@ -77,24 +83,24 @@ export type TrackerEffect<B extends TrackedBlock> =
   | { readonly type: 'sealed'; readonly block: B }
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
   /**
-   * A state that is fetched cannot go on from our head, as it seems. Said again while it seems so.
-   * `past` is a block that nobody can execute here.
+   * A lazy state apparently cannot continue from our head; repeated while this holds. `past`: a
+   * block that cannot be executed here.
    */
   | { readonly type: 'left'; readonly why: string; readonly past?: number | undefined }
   | { readonly type: 'count'; readonly what: TrackerCount; readonly by: number }
-  /** For the log. */
+  /** Log line. */
   | { readonly type: 'warning'; readonly message: string }
   | ({ readonly type: 'halted' } & Halted)
-  /** Whatever had halted is over. */
+  /** The reason of the halt is gone. */
   | { readonly type: 'resumed' }
   | { readonly type: 'status'; readonly status: TrackerStatus }
 
-/** In what a block is wrong, and why where there is more to say. */
+/** The wrong field of a block, and the reason if there is more to say. */
 export type Refusal = { readonly field: string; readonly reason?: string | undefined }
 
 /**
- * `deep`: the chain was replaced deeper than we can go back. `refused`: what all upstreams give is
- * not what we compute. `type`: it has a transaction of a type that is not supported.
+ * `deep`: a reorg is deeper than the undo window. `refused`: all upstreams give a block that
+ * differs from our execution. `type`: the block has a transaction of an unsupported type.
  */
 export type Halt = 'deep' | 'refused' | 'type'
 export type Halted = { readonly why: Halt; readonly message: string }
@@ -112,7 +118,7 @@ export type TrackerCount =
 export type UpstreamStatus = {
   readonly name: string
   readonly head: number | undefined
-  /** Why it is not asked; undefined: it is. */
+  /** Reason of the backoff; undefined: there is none. */
   readonly rests: string | undefined
 }
 export type CatchUp = {
@@ -121,39 +127,44 @@ export type CatchUp = {
   readonly to: number
   readonly blocksPerSecond: number
   readonly mgasPerSecond: number
-  /** undefined: not known yet. */
+  /** undefined: the remaining time is not known yet. */
   readonly leftMs: number | undefined
 }
 export type TrackerStatus = {
-  /** Of the upstream that is followed. */
+  /** Head of the followed upstream. */
   readonly head: number | undefined
   readonly canonical: number
   readonly upstreams: readonly UpstreamStatus[]
-  /** What is not as it should be, and does not stop the chain. */
-  readonly degraded: readonly Doubt[]
-  readonly halted: Doubt | undefined
-  /** undefined: it is at the upstream's head, or almost. */
+  /** Suspicions that do not stop the chain. */
+  readonly degraded: readonly Suspicion[]
+  readonly halted: Suspicion | undefined
+  /** undefined: the chain is at the upstream's head, or nearly. */
   readonly catchUp: CatchUp | undefined
 }
 
 export type TrackerTimes = {
-  /** Between two questions for a head while nobody tells of one; four times that is the pace of upstreams that are not followed. */
+  /**
+   * Milliseconds between polls without pushed heads; other upstreams than the followed one have
+   * four times this.
+   */
   readonly pollMs: number
-  /** Without a head from one that tells, before it is asked. */
+  /** Milliseconds without a pushed head before a poll. */
   readonly silentMs: number
-  /** Between two questions for safe and finalized. */
+  /** Milliseconds between two polls for labelled heads. */
   readonly tagsMs: number
-  /** Between two questions of all for one hash. */
+  /** Milliseconds between two votes. */
   readonly voteMs: number
-  /** Between two tries where there is nobody else to ask, at first and at most. */
+  /** Milliseconds between tries without other upstreams, at first and at most. */
   readonly backoffMs: number
   readonly maxBackoffMs: number
-  /** An upstream whose head does not move is behind after so long, where only one other one says so. */
+  /**
+   * Milliseconds without a new head after which an upstream lags by the word of a single other one.
+   */
   readonly standsMs: number
   readonly statusMs: number
 }
 
-/** @param blockTimeMs of the chain */
+/** @param blockTimeMs block time of the chain */
 export const trackerTimes = (blockTimeMs: number): TrackerTimes => ({
   pollMs: Math.max(50, blockTimeMs / 2),
   silentMs: Math.max(3_000, 3 * blockTimeMs),
@@ -167,21 +178,30 @@ export const trackerTimes = (blockTimeMs: number): TrackerTimes => ({
 
 export type TrackerOptions = {
   readonly upstreams: readonly { readonly name: string }[]
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now: () => number
-  /** Of our canonical chain; undefined: none at that height (yet), or not known any more. */
+  /**
+   * Returns the hash of our canonical block; undefined: none at that height yet, or no longer
+   * known.
+   */
   readonly hashOf: (number: number) => Hex | undefined
   readonly head: Point
-  /** Nothing up to here is ever replaced. */
+  /** Height up to which no block is ever replaced. */
   readonly finalized: number
-  /** Canonical blocks that the writer can take back. */
+  /** Canonical blocks that the writer can unwind. */
   readonly undoBlocks: number
-  /** The block at which a state that is fetched begins: nothing up to it can be taken back. undefined: the state is whole. */
+  /**
+   * First block of a lazy state; no block up to it can be unwound. undefined: the state is
+   * complete.
+   */
   readonly lazyStart?: number | undefined
-  /** How far below the upstreams' head their state can be read; undefined: it is not, or needs not be. */
+  /**
+   * Returns how far below the upstreams' head their state can be read. undefined: their state is
+   * not needed, or the depth is unknown.
+   */
   readonly stateDepth?: (() => number | undefined) | undefined
-  /** By name, what most others contradict already: they rest at first. */
-  readonly doubted?: ReadonlyMap<string, string> | undefined
+  /** Upstreams by name that most others contradict at the start; they begin in backoff. */
+  readonly suspected?: ReadonlyMap<string, string> | undefined
   readonly times: TrackerTimes
   readonly limits: Pick<
     UpstreamLimits,

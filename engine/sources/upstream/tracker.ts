@@ -1,34 +1,36 @@
 /**
- * Follows the chain of its upstreams. Events in, effects out, no clock and no network of its own: whoever drives it asks the upstreams what
- * it wants asked and tells it what they say, what the writer has made canonical, and the time.
+ * Follows the chain of its upstreams, with events in and effects out, without a clock or network.
+ * The driver asks upstreams, and reports their responses, the writer's progress and the time.
  */
 import { advance, onBlocks } from './advance.ts'
-import { onBeginning, onBegun } from './begun.ts'
 import {
-  answered,
+  backoff,
   candidates,
   checkLag,
   leaderOf,
+  noteResponse,
   onClaim,
-  rest,
   startVote,
   wakeUp,
 } from './choice.ts'
 import { onRefused } from './deliver.ts'
-import { beginsDoubt, degradedBy, haltDoubt } from './doubts.ts'
 import { createProgress } from './progress.ts'
+import { onResynced, onResyncStart } from './resync.ts'
 import {
-  type Asked,
-  ask,
+  type Backoff,
+  degradedBy,
   emit,
+  haltSuspicion,
   isUsable,
   lineHash,
+  openRequest,
   ownHash,
-  type Rest,
   replan,
+  resyncSuspicion,
   type Source,
   type TrackerState,
   tipOf,
+  type UpstreamRequest,
 } from './tracker-state.ts'
 import type {
   Point,
@@ -41,14 +43,14 @@ import type {
 
 export interface Tracker<B extends TrackedBlock> {
   apply(event: TrackerEvent<B>): readonly TrackerEffect<B>[]
-  /** When a tick is due, in monotonic milliseconds. */
+  /** Time of the next tick, in monotonic milliseconds. */
   wakeAtMs(): number
   status(): TrackerStatus
-  /** Our newest canonical block that the chain which is followed has too, as far as that is known. */
+  /** Number of our newest canonical block that the followed chain is known to share. */
   shared(): number
-  /** Who may be asked for anything else, the one that is followed first. */
+  /** Upstreams that may be asked for anything else, the followed one first. */
   order(): readonly number[]
-  /** The newest block that an upstream has told of. */
+  /** Newest block that an upstream has announced. */
   headOf(upstream: number): number | undefined
 }
 
@@ -59,9 +61,9 @@ export function createTracker<B extends TrackedBlock>(options: TrackerOptions): 
       wakeUp(state)
       onEvent(state, event)
       advance(state)
-      settleMarks(state)
+      settleLabelledHeads(state)
       poll(state)
-      tellStatus(state)
+      emitStatus(state)
       const { effects } = state
       state.effects = []
       return effects
@@ -85,14 +87,14 @@ function createState<B extends TrackedBlock>(options: TrackerOptions): TrackerSt
       head: undefined,
       movedTo: undefined,
       movedAtMs: now,
-      rest: restAtFirst(options, name),
+      backoff: initialBackoff(options, name),
       failures: 0,
       retryAtMs: now,
       pollAtMs: now,
       emptySinceMs: undefined,
       polling: undefined,
     })),
-    asked: new Map(),
+    requested: new Map(),
     requests: 0,
     canonical: options.head,
     finalized: options.finalized,
@@ -100,17 +102,17 @@ function createState<B extends TrackedBlock>(options: TrackerOptions): TrackerSt
     sent: [],
     fetched: new Map(),
     plan: 0,
-    askedTo: options.head.number,
-    branch: undefined,
+    requestedTo: options.head.number,
+    ancestorSearch: undefined,
     vote: undefined,
     voteAtMs: now,
     tags: { safe: undefined, finalized: undefined },
     tagsAtMs: now,
     refused: new Map(),
-    holdUntilMs: now,
+    pausedUntilMs: now,
     halted: undefined,
     lazyStart: options.lazyStart,
-    isBeginning: false,
+    isResyncing: false,
     leftAtMs: now,
     stateLosses: 0,
     progress: createProgress(options.now),
@@ -119,8 +121,11 @@ function createState<B extends TrackedBlock>(options: TrackerOptions): TrackerSt
   }
 }
 
-function restAtFirst({ doubted, now, limits }: TrackerOptions, name: string): Rest | undefined {
-  const message = doubted?.get(name)
+function initialBackoff(
+  { suspected, now, limits }: TrackerOptions,
+  name: string,
+): Backoff | undefined {
+  const message = suspected?.get(name)
   if (message === undefined) return undefined
   return { why: 'contradicts', message, untilMs: now() + limits.upstreamRestMs }
 }
@@ -136,57 +141,57 @@ function onEvent<B extends TrackedBlock>(state: TrackerState<B>, event: TrackerE
     case 'tick':
       return
     case 'beginning':
-      onBeginning(state)
+      onResyncStart(state)
       return
     case 'begun':
-      onBegun(state, event)
+      onResynced(state, event)
       return
     case 'notBegun':
-      state.isBeginning = false
+      state.isResyncing = false
       return
     default: {
-      const asked = take(state, event.request)
-      if (asked?.type === 'poll') asked.source.polling = undefined
+      const request = take(state, event.request)
+      if (request?.type === 'poll') request.source.polling = undefined
       if (event.type === 'head') onHead(state, state.sources[event.upstream]!, event)
-      else if (asked !== undefined) onAnswer(state, asked, event)
+      else if (request !== undefined) onResponse(state, request, event)
     }
   }
 }
 
-type Answer<B extends TrackedBlock> = TrackerEvent<B> & {
+type TrackerResponse<B extends TrackedBlock> = TrackerEvent<B> & {
   readonly type: 'blocks' | 'hash' | 'failed' | 'foreign'
 }
 
-function onAnswer<B extends TrackedBlock>(
+function onResponse<B extends TrackedBlock>(
   state: TrackerState<B>,
-  asked: Asked,
-  event: Answer<B>,
+  request: UpstreamRequest,
+  event: TrackerResponse<B>,
 ): void {
-  const { source } = asked
+  const { source } = request
   switch (event.type) {
     case 'blocks':
-      answered(state, source)
-      onBlocks(state, asked, event.blocks)
+      noteResponse(state, source)
+      onBlocks(state, request, event.blocks)
       return
     case 'hash':
-      if (asked.type === 'vote') onClaim(state, asked, event.hash)
+      if (request.type === 'vote') onClaim(state, request, event.hash)
       return
     case 'failed':
-      onFailed(state, asked, event)
+      onFailed(state, request, event)
       return
     case 'foreign': {
       const { message } = event
-      rest(state, source, { why: 'foreign', message, ms: Number.POSITIVE_INFINITY })
-      goOnWithout(state, asked)
+      backoff(state, source, { why: 'foreign', message, ms: Number.POSITIVE_INFINITY })
+      goOnWithout(state, request)
     }
   }
 }
 
-/** What was asked; once. */
-function take<B extends TrackedBlock>({ asked }: TrackerState<B>, request: number | undefined) {
+/** Removes and returns the open request. */
+function take<B extends TrackedBlock>({ requested }: TrackerState<B>, request: number | undefined) {
   if (request === undefined) return undefined
-  const found = asked.get(request)
-  asked.delete(request)
+  const found = requested.get(request)
+  requested.delete(request)
   return found
 }
 
@@ -199,8 +204,8 @@ function onHead<B extends TrackedBlock>(
   if (source.movedTo !== head.hash) source.movedAtMs = now()
   source.movedTo = head.hash
   source.head = head
-  // Who only tells may still not answer.
-  if (request !== undefined) answered(state, source)
+  // A pushed head does not show that the upstream answers.
+  if (request !== undefined) noteResponse(state, source)
   checkLag(state, source)
   if (!isUsable(source)) return
   const isLeader = leaderOf(state) === source
@@ -214,15 +219,15 @@ function onHead<B extends TrackedBlock>(
   }
 }
 
-/** One that is not followed tells of another block than ours, or may have one: who is right? */
+/** Starts a vote if an upstream that is not followed may have another block than ours. */
 function suspect<B extends TrackedBlock>(state: TrackerState<B>, source: Source): void {
   const number = suspectHeight(state, source)
-  const isBusy = state.vote !== undefined || state.branch !== undefined || state.isBeginning
+  const isBusy = state.vote !== undefined || state.ancestorSearch !== undefined || state.isResyncing
   if (number !== undefined && !isBusy && state.options.now() >= state.voteAtMs)
     startVote(state, number, new Map())
 }
 
-/** The height at which an upstream that is not followed has another block than ours, or may have. */
+/** Returns a height at which an upstream that is not followed may differ from ours. */
 function suspectHeight<B extends TrackedBlock>(
   state: TrackerState<B>,
   { head }: Source,
@@ -233,41 +238,44 @@ function suspectHeight<B extends TrackedBlock>(
     const ours = lineHash(state, number)
     return ours === undefined || ours === hash ? undefined : number
   }
-  // The next block of the upstream that is followed shows by itself whether it stands on ours.
+  // The next block of the followed upstream will show whether it stands on ours.
   if (leaderOf(state)!.head!.number > tip.number) return undefined
   if (number === tip.number + 1 && parentHash === tip.hash) return undefined
-  // A vote of two is won by the first named, and the other could not show any more that it lags.
+  // The first named upstream wins a vote of two, and its own lag would then remain hidden.
   return state.sources.filter(isUsable).length > 2 ? tip.number : undefined
 }
 
 function onFailed<B extends TrackedBlock>(
   state: TrackerState<B>,
-  asked: Asked,
+  request: UpstreamRequest,
   { kind, message, retryAfterMs }: TrackerEvent<B> & { readonly type: 'failed' },
 ): void {
-  const { source } = asked
+  const { source } = request
   const { backoffMs } = state.options.times
-  rest(
+  backoff(
     state,
     source,
     kind === 'limited'
       ? { why: 'limited', message, ms: Math.max(retryAfterMs, backoffMs) }
       : { why: 'errs', message },
   )
-  goOnWithout(state, asked)
+  goOnWithout(state, request)
 }
 
-/** Settles a question that has no answer: nothing waits for it any more. */
-function goOnWithout<B extends TrackedBlock>(state: TrackerState<B>, asked: Asked): void {
-  switch (asked.type) {
+/** Closes a request without a response, so that nothing waits for it. */
+function goOnWithout<B extends TrackedBlock>(
+  state: TrackerState<B>,
+  request: UpstreamRequest,
+): void {
+  switch (request.type) {
     case 'vote':
-      onClaim(state, asked, undefined)
+      onClaim(state, request, undefined)
       return
     case 'range':
-      if (asked.plan === state.plan) replan(state)
+      if (request.plan === state.plan) replan(state)
       return
-    case 'branch':
-      if (state.branch === asked.branch) state.branch = undefined
+    case 'ancestors':
+      if (state.ancestorSearch === request.ancestorSearch) state.ancestorSearch = undefined
       return
     case 'poll':
       return
@@ -287,11 +295,11 @@ function onPublished<B extends TrackedBlock>(state: TrackerState<B>, head: Point
   state.canonical = head
 }
 
-/** Safe and finalized count where they are blocks of our chain. */
-function settleMarks<B extends TrackedBlock>(state: TrackerState<B>): void {
-  const { canonical, tags, sent, isBeginning } = state
-  if (isBeginning) return
-  // The writer is about to take back what is canonical.
+/** Applies labelled heads that are blocks of our chain. */
+function settleLabelledHeads<B extends TrackedBlock>(state: TrackerState<B>): void {
+  const { canonical, tags, sent, isResyncing } = state
+  if (isResyncing) return
+  // The writer is about to unwind canonical blocks.
   if (sent[0] !== undefined && sent[0].number <= canonical.number) return
   const isOurs = (point: Point | undefined): point is Point =>
     point !== undefined && ownHash(state, point.number) === point.hash
@@ -305,7 +313,6 @@ function settleMarks<B extends TrackedBlock>(state: TrackerState<B>): void {
   emit(state, { type: 'marks', safe, finalized })
 }
 
-/** Asks for heads that are due. */
 function poll<B extends TrackedBlock>(state: TrackerState<B>): void {
   const { now, times } = state.options
   const leader = leaderOf(state)
@@ -313,7 +320,7 @@ function poll<B extends TrackedBlock>(state: TrackerState<B>): void {
     const hasTags = source === leader && now() >= state.tagsAtMs
     if (source.polling !== undefined || (now() < source.pollAtMs && !hasTags)) continue
     if (hasTags) state.tagsAtMs = now() + times.tagsMs
-    const question = ask(state, { type: 'poll', source })
+    const question = openRequest(state, { type: 'poll', source })
     source.polling = question.request
     emit(state, { type: 'poll', ...question, hasTags })
   }
@@ -324,14 +331,14 @@ function wakeAtMs<B extends TrackedBlock>(state: TrackerState<B>): number {
   const times = [state.statusAtMs]
   for (const source of candidates(state))
     if (source.polling === undefined) times.push(source.pollAtMs)
-  for (const { rest } of state.sources) if (rest !== undefined) times.push(rest.untilMs)
+  for (const { backoff } of state.sources) if (backoff !== undefined) times.push(backoff.untilMs)
   const leader = leaderOf(state)
   if (leader !== undefined && leader.polling === undefined) times.push(state.tagsAtMs)
-  if (state.holdUntilMs > now) times.push(state.holdUntilMs)
+  if (state.pausedUntilMs > now) times.push(state.pausedUntilMs)
   return Math.min(...times)
 }
 
-function tellStatus<B extends TrackedBlock>(state: TrackerState<B>): void {
+function emitStatus<B extends TrackedBlock>(state: TrackerState<B>): void {
   const { now, times } = state.options
   if (now() < state.statusAtMs) return
   state.statusAtMs = now() + times.statusMs
@@ -339,18 +346,18 @@ function tellStatus<B extends TrackedBlock>(state: TrackerState<B>): void {
 }
 
 function statusOf<B extends TrackedBlock>(state: TrackerState<B>): TrackerStatus {
-  const { sources, canonical, halted, isBeginning, progress } = state
+  const { sources, canonical, halted, isResyncing, progress } = state
   const head = leaderOf(state)?.head?.number
   return {
     head,
     canonical: canonical.number,
-    upstreams: sources.map(({ name, head, rest }) => ({
+    upstreams: sources.map(({ name, head, backoff }) => ({
       name,
       head: head?.number,
-      rests: rest?.message,
+      rests: backoff?.message,
     })),
     degraded: degradedBy(sources),
-    halted: isBeginning ? beginsDoubt : halted && haltDoubt(halted),
-    catchUp: head === undefined ? undefined : progress.show(canonical.number, head),
+    halted: isResyncing ? resyncSuspicion : halted && haltSuspicion(halted),
+    catchUp: head === undefined ? undefined : progress.report(canonical.number, head),
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Transactions as eth_getBlockByNumber has them → envelopes. Deposits differ between clients (op-geth: internal/ethapi; op-reth:
- * op-alloy-consensus, TxDeposit): `mint` and `isSystemTx` may be absent, and the second may be a quantity.
+ * Encodes transactions of eth_getBlockByNumber. Deposits differ between clients (op-geth:
+ * internal/ethapi; op-reth: op-alloy-consensus, TxDeposit). `mint` and `isSystemTx` may be absent,
+ * and the second may be a quantity.
  */
 
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -22,7 +23,10 @@ import type {
 import { encodeTransaction } from '../../primitives/transaction-codec.ts'
 import { concatBytes } from '../../primitives/words.ts'
 
-/** The envelope made of the fields: whoever asks compares its hash. @throws {Refusal} */
+/**
+ * Encodes the fields; the caller compares the hash.
+ * @throws {Refusal}
+ */
 export function encodeTransactionJson(json: unknown): Bytes {
   const wire = readObject(json, 'transaction')
   const type = Number(readQuantity(field(wire, 'type') ?? '0x0', 'type', 8))
@@ -47,7 +51,7 @@ export function encodeTransactionJson(json: unknown): Bytes {
     s: uint(wire, 's'),
     ...feesOf(wire, type),
   }
-  // Each type has the fields that `feesOf` has read for it.
+  // `feesOf` has read the fields of each type.
   return encodeTransaction(signed as unknown as Omit<SignedTransaction, 'raw' | 'hash' | 'from'>)
 }
 
@@ -69,7 +73,7 @@ function flagOf(value: unknown): boolean {
   throw new Refusal('isSystemTx', 'a boolean', value)
 }
 
-/** A creation has none, null, or no bytes. */
+/** The field of a creation is absent, null or empty. */
 function toOf(wire: JsonObject): Bytes | undefined {
   const to = field(wire, 'to')
   return to === undefined || to === '0x' ? undefined : readBytes(to, 'to', 20)
@@ -99,7 +103,10 @@ function feesOf(wire: JsonObject, type: number): object {
 
 const uint = (wire: JsonObject, key: string): bigint => readQuantity(field(wire, key), key, 256)
 
-/** Of typed transactions `v` is the parity; some clients have 27 or 28 there, and the parity beside it. */
+/**
+ * `v` of typed transactions is the parity. Some clients have 27 or 28 there and the parity in
+ * `yParity`.
+ */
 const parityOf = (wire: JsonObject): bigint =>
   readQuantity(field(wire, 'yParity') ?? field(wire, 'v'), 'yParity', 256)
 

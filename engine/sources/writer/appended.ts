@@ -1,4 +1,7 @@
-/** The keeper has made a block durable: canonical, in the same record that drops what does not stand on it. */
+/**
+ * A block that the persistence thread made durable becomes canonical. The same snapshot drops all
+ * blocks of other branches.
+ */
 
 import { dropPayload } from '../../flashblocks/sequence.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -7,29 +10,29 @@ import { isSigned } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { encodeAccount } from '../../state/account-codec.ts'
 import type { StateDiff } from '../../state/diff.ts'
-import { WHOLE_INDEX } from '../../views/whole-index.ts'
+import { FULL_BLOCK_INDEX } from '../../views/types.ts'
 import type { LiveBlock } from './live-block.ts'
 import { step } from './live-block.ts'
-import { count, emit, publish, type WriterState } from './state.ts'
 import type { CheckedKey, WriterEffect } from './types.ts'
+import { count, emit, publish, type WriterState } from './writer-state.ts'
 
 export function onAppended(state: WriterState, block: LiveBlock): void {
   const { chain } = state
-  state.options.publisher.answered(block.handle)
+  state.options.publisher.onResponse(block.handle)
   step(block, 'append')
-  state.handed = undefined
+  state.submitted = undefined
   const replaced = replacedBy(state, block)
   const { pending } = chain
   const isExtended = chain.isAncestor(block, pending) || chain.isAncestor(pending, block)
   chain.moveCanonical(block)
   if (!isExtended) count(state, 'reconcile_replaced')
   if (pending !== chain.pending) state.sequence = dropPayload(state.sequence)
-  if (block.isWhole) state.blocksWithoutFeed++
+  if (block.isFullBlock) state.blocksWithoutFeed++
   const { content } = block
   const executed = content?.executed ?? []
   block.content = undefined
   publish(state, {
-    transactions: block.isWhole ? executed.map(({ transaction }) => transaction.hash) : [],
+    transactions: block.isFullBlock ? executed.map(({ transaction }) => transaction.hash) : [],
     publishMs: 0,
     executeMs: 0,
   })
@@ -41,7 +44,7 @@ export function onAppended(state: WriterState, block: LiveBlock): void {
     type: 'sealed',
     number: block.handle.number,
     hash: block.hash,
-    flashblocks: toldOf(block),
+    flashblocks: flashblockCount(block),
     transactions: executed.length,
     gasUsed: block.header.gasUsed,
     ms: block.executeMs,
@@ -49,36 +52,41 @@ export function onAppended(state: WriterState, block: LiveBlock): void {
   if (state.options.isLazy === true && content !== undefined) check(state, block, content.diff)
 }
 
-/** Flashblocks that it had; a rest that its canonical block brought is none. */
-function toldOf({ isWhole, index, momentary }: LiveBlock): number {
-  if (isWhole) return 0
-  return index === WHOLE_INDEX ? momentary.length - 1 : index + 1
+/** Counts the block's flashblocks, without a remainder that its canonical block brought. */
+function flashblockCount({ isFullBlock, index, partialHeaders }: LiveBlock): number {
+  if (isFullBlock) return 0
+  return index === FULL_BLOCK_INDEX ? partialHeaders.length - 1 : index + 1
 }
 
-/** What flashblocks had shown at its height and above, where that is not its beginning. Before canonical moves. */
+/**
+ * Reports visible flashblocks at this height and above unless the block continues them. The call
+ * must precede canonical's move.
+ */
 function replacedBy(
   { chain }: WriterState,
   block: LiveBlock,
 ): Extract<WriterEffect, { readonly type: 'replaced' }> | undefined {
-  const promised = block.isWhole ? chain.speculative(block.handle.number) : undefined
+  const promised = block.isFullBlock ? chain.speculative(block.handle.number) : undefined
   if (promised === undefined) return undefined
-  const kept = hashesOf(block)
-  const names = new Set(kept.map(bytesToHex))
+  const retained = hashesOf(block)
+  const names = new Set(retained.map(bytesToHex))
   const lost = chain
     .above(chain.canonical)
     .flatMap(hashesOf)
     .filter((hash) => !names.has(bytesToHex(hash)))
-  const isBeginning =
+  const isRebasing =
     lost.length === 0 &&
     (promised.state !== 'complete' || equalBytes(promised.hash, block.hash)) &&
-    hashesOf(promised).every((hash, at) => bytesToHex(hash) === bytesToHex(kept[at]!))
+    hashesOf(promised).every((hash, at) => bytesToHex(hash) === bytesToHex(retained[at]!))
   const { hash: canonical, handle } = block
-  return isBeginning
+  return isRebasing
     ? undefined
     : { type: 'replaced', number: handle.number, promised: promised.hash, canonical, lost }
 }
 
-/** Those that somebody has sent: deposits come again. */
+/**
+ * Returns hashes of signed transactions, because every block at a height has its deposits again.
+ */
 const hashesOf = ({ open, content }: LiveBlock): readonly Bytes[] =>
   (open?.execution.executed ?? content?.executed ?? [])
     .filter(({ transaction }) => isSigned(transaction))
@@ -88,11 +96,11 @@ function check(state: WriterState, { handle, hash }: LiveBlock, diff: StateDiff)
   const { limits, options } = state
   const all = diff.flatMap(keysOf)
   const keys: CheckedKey[] = []
-  // Multiplied by an odd number: neighbours take others.
-  let place = Math.imul((options.seed ?? 0) + handle.number, 0x9e37_79b1) >>> 0
+  // The multiplier is odd, so neighbouring blocks check different keys.
+  let seed = Math.imul((options.seed ?? 0) + handle.number, 0x9e37_79b1) >>> 0
   while (keys.length < limits.checkedKeys && all.length > 0) {
-    keys.push(...all.splice(place % all.length, 1))
-    place = Math.imul(place, 0x0019_660d) >>> 0
+    keys.push(...all.splice(seed % all.length, 1))
+    seed = Math.imul(seed, 0x0019_660d) >>> 0
   }
   if (keys.length > 0) emit(state, { type: 'check', number: handle.number, hash, keys })
 }

@@ -1,5 +1,5 @@
-/** What a block or flashblock claims, compared with what it must be: the first field that differs, named. */
-import type { SealedBlock } from '../../chain/types.ts'
+/** Checks of a block's or flashblock's claims; each names the first field that differs. */
+import type { UpstreamBlock } from '../../chain/types.ts'
 import { decodeExtraData, ExtraDataError, nextBaseFee } from '../../chainspec/base-fee.ts'
 import { L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK } from '../../chainspec/l1-attributes.ts'
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
@@ -12,33 +12,37 @@ import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import type { PostExecTransaction, Transaction } from '../../primitives/transaction.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 
-/** Kind of what only a development chain's own rules can follow. */
+/** Kind of an edit of state, which only rules of development chains allow. */
 export const EDIT = 'editOfState'
 
-/** A block is given back because its state cannot be had, or because too many wait. */
+/**
+ * Reasons to return a block that may be sent again. Its state cannot be fetched, too many blocks
+ * wait, or an earlier block was returned.
+ */
 export const STATE = 'state'
 export const FULL = 'queue'
+export const DETACHED = 'parent'
 
 /** Kind of a transaction whose type is unknown here, or not allowed on this chain. */
 export const TYPE = 'transactionType'
 
-/** `kind` is a name of few, for counting; `ours` and `theirs` are for people. */
+/** `kind` is one of a small set of names, for counting; `ours` and `theirs` are for people. */
 export type Mismatch = { readonly kind: string; readonly ours: string; readonly theirs: string }
 
-export const attributesOfSealed = (sealed: SealedBlock): BlockAttributes => ({
-  parentHash: sealed.parentHash,
-  parentBeaconBlockRoot: sealed.parentBeaconBlockRoot,
-  coinbase: sealed.coinbase,
-  prevRandao: sealed.prevRandao,
-  number: BigInt(sealed.number),
-  gasLimit: sealed.gasLimit,
-  timestamp: sealed.timestamp,
-  extraData: sealed.extraData,
-  baseFee: sealed.baseFee,
-  postExec: postExecIn(sealed.transactions.at(-1)),
+export const attributesOfUpstreamBlock = (upstreamBlock: UpstreamBlock): BlockAttributes => ({
+  parentHash: upstreamBlock.parentHash,
+  parentBeaconBlockRoot: upstreamBlock.parentBeaconBlockRoot,
+  coinbase: upstreamBlock.coinbase,
+  prevRandao: upstreamBlock.prevRandao,
+  number: BigInt(upstreamBlock.number),
+  gasLimit: upstreamBlock.gasLimit,
+  timestamp: upstreamBlock.timestamp,
+  extraData: upstreamBlock.extraData,
+  baseFee: upstreamBlock.baseFee,
+  postExec: postExecIn(upstreamBlock.transactions.at(-1)),
 })
 
-/** The constant part of a block against its parent. */
+/** Checks attributes, which are constant within a block, against the parent. */
 export function checkAttributes(
   chain: ChainSpec,
   parent: { readonly header: Header; readonly hash: Bytes },
@@ -57,7 +61,7 @@ export function checkAttributes(
   )
 }
 
-/** On an OP chain every block begins with the L1 attributes. */
+/** Checks that a block of an OP chain starts with the L1 attributes deposit. */
 export function checkFirstTransaction(
   chain: ChainSpec,
   attributes: BlockAttributes,
@@ -75,8 +79,8 @@ export function checkFirstTransaction(
 }
 
 /**
- * Sums so far against what a flashblock says they are. Gas and receipts of one with refunds are not compared: no specification says whether
- * these sums count them.
+ * Compares sums so far with a flashblock's claims. Gas and receipts are skipped with refunds,
+ * because no specification says whether the sums count them.
  */
 export function checkDelta(
   sums: BlockSums,
@@ -89,7 +93,9 @@ export function checkDelta(
   return ofRun ?? differKnown('blobGasUsed', sums.blobGasUsed, delta.blobGasUsed)
 }
 
-/** The post-exec transaction that a flashblock states: of this block, and where the fork allows one. */
+/**
+ * Checks that a flashblock's post-exec transaction names this block, and that the fork allows one.
+ */
 export function checkPostExec(
   { number }: Pick<BlockAttributes, 'number'>,
   { hasPostExec }: Pick<Rules, 'hasPostExec'>,
@@ -100,37 +106,50 @@ export function checkPostExec(
   return differ('postExecNumber', number, postExec.blockNumber)
 }
 
-/** A canonical block's sums, as far as its source knows them, against ours. */
-export function checkSealedSums(sums: BlockSums, sealed: SealedBlock): Mismatch | undefined {
-  return checkSums(sums, sealed) ?? differKnown('blobGasUsed', sums.blobGasUsed, sealed.blobGasUsed)
-}
-
-/** Everything of the header that a source knows, and its hash, which is all of the rest. */
-export function checkHeader(
-  { header, hash }: { readonly header: Header; readonly hash: Bytes },
-  sealed: SealedBlock,
+/** Compares the sums of a canonical block, as far as its source gives them, with ours. */
+export function checkUpstreamSums(
+  sums: BlockSums,
+  upstreamBlock: UpstreamBlock,
 ): Mismatch | undefined {
   return (
-    differKnown('stateRoot', header.stateRoot, sealed.stateRoot) ??
-    differKnown('withdrawalsRoot', header.withdrawalsRoot, sealed.withdrawalsRoot) ??
-    differKnown('blobGasUsed', header.blobGasUsed, sealed.blobGasUsed) ??
-    differKnown('excessBlobGas', header.excessBlobGas, sealed.excessBlobGas) ??
-    differKnown('requestsHash', header.requestsHash, sealed.requestsHash) ??
-    differKnown('hash', hash, sealed.hash)
+    checkSums(sums, upstreamBlock) ??
+    differKnown('blobGasUsed', sums.blobGasUsed, upstreamBlock.blobGasUsed)
   )
 }
 
-/** First attribute in which a block of ours is not the canonical one. */
-export function checkSealedAttributes(header: Header, sealed: SealedBlock): Mismatch | undefined {
+/** Compares the header fields that a source gives, and then the hash, which covers all others. */
+export function checkHeader(
+  { header, hash }: { readonly header: Header; readonly hash: Bytes },
+  upstreamBlock: UpstreamBlock,
+): Mismatch | undefined {
   return (
-    differ('parentHash', header.parentHash, sealed.parentHash) ??
-    differ('timestamp', header.timestamp, sealed.timestamp) ??
-    differ('prevRandao', header.mixHash, sealed.prevRandao) ??
-    differ('coinbase', header.coinbase, sealed.coinbase) ??
-    differ('gasLimit', header.gasLimit, sealed.gasLimit) ??
-    differ('extraData', header.extraData, sealed.extraData) ??
-    differ('baseFee', header.baseFeePerGas ?? 0n, sealed.baseFee) ??
-    differ('beaconRoot', header.parentBeaconBlockRoot ?? ZERO_32, sealed.parentBeaconBlockRoot)
+    differKnown('stateRoot', header.stateRoot, upstreamBlock.stateRoot) ??
+    differKnown('withdrawalsRoot', header.withdrawalsRoot, upstreamBlock.withdrawalsRoot) ??
+    differKnown('blobGasUsed', header.blobGasUsed, upstreamBlock.blobGasUsed) ??
+    differKnown('excessBlobGas', header.excessBlobGas, upstreamBlock.excessBlobGas) ??
+    differKnown('requestsHash', header.requestsHash, upstreamBlock.requestsHash) ??
+    differKnown('hash', hash, upstreamBlock.hash)
+  )
+}
+
+/** Returns the first attribute in which our block differs from the canonical block. */
+export function checkUpstreamAttributes(
+  header: Header,
+  upstreamBlock: UpstreamBlock,
+): Mismatch | undefined {
+  return (
+    differ('parentHash', header.parentHash, upstreamBlock.parentHash) ??
+    differ('timestamp', header.timestamp, upstreamBlock.timestamp) ??
+    differ('prevRandao', header.mixHash, upstreamBlock.prevRandao) ??
+    differ('coinbase', header.coinbase, upstreamBlock.coinbase) ??
+    differ('gasLimit', header.gasLimit, upstreamBlock.gasLimit) ??
+    differ('extraData', header.extraData, upstreamBlock.extraData) ??
+    differ('baseFee', header.baseFeePerGas ?? 0n, upstreamBlock.baseFee) ??
+    differ(
+      'beaconRoot',
+      header.parentBeaconBlockRoot ?? ZERO_32,
+      upstreamBlock.parentBeaconBlockRoot,
+    )
   )
 }
 
@@ -154,17 +173,17 @@ export function differ(
     typeof ours === 'bigint' || typeof theirs === 'bigint'
       ? ours === theirs
       : equalBytes(ours, theirs)
-  return isEqual ? undefined : mismatch(kind, shown(ours), shown(theirs))
+  return isEqual ? undefined : mismatch(kind, format(ours), format(theirs))
 }
 
-/** Nothing where nobody knows theirs. */
+/** Returns undefined when `theirs` is not known. */
 export function differKnown(
   kind: string,
   ours: Bytes | bigint | undefined,
   theirs: Bytes | bigint | undefined,
 ): Mismatch | undefined {
   if (theirs === undefined) return undefined
-  return ours === undefined ? mismatch(kind, 'none', shown(theirs)) : differ(kind, ours, theirs)
+  return ours === undefined ? mismatch(kind, 'none', format(theirs)) : differ(kind, ours, theirs)
 }
 
 export const mismatch = (kind: string, ours: string, theirs: string): Mismatch => ({
@@ -176,7 +195,7 @@ export const mismatch = (kind: string, ours: string, theirs: string): Mismatch =
 const DEPOSITOR = hexToBytes(L1_ATTRIBUTES_DEPOSITOR)
 const ATTRIBUTES_CONTRACT = hexToBytes(L1_BLOCK)
 
-const shown = (value: Bytes | bigint) =>
+const format = (value: Bytes | bigint) =>
   typeof value === 'bigint'
     ? `${value}`
     : bytesToHex(value.length > 64 ? value.slice(0, 64) : value)

@@ -1,57 +1,67 @@
-/** How a block gets its final hash: from the keeper's root, or, where no trie is kept, from the next block's base. */
+/**
+ * The final hash of a block comes from the persistence thread's root. Without a trie, the next
+ * block's base gives it.
+ */
 import { dropPayload } from '../../flashblocks/sequence.ts'
-import type { Header } from '../../primitives/header.ts'
-import { decodeHeader } from '../../primitives/header-codec.ts'
+import { decodeHeader, type Header } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { equalBytes, ZERO_32 } from '../../primitives/words.ts'
 import { dropsIn, runOf } from './feeds.ts'
 import type { FlashblockPacket } from './flashblocks.ts'
-import { handOver, noMemory } from './hand-over.ts'
 import { headerOf, type LiveBlock, step } from './live-block.ts'
-import { heldOn } from './packets.ts'
-import { count, isReplaced, publish, type WriterState, wakeAt, warn } from './state.ts'
-import { addPostExec, askRoot, close, hasPostExec, partsOf } from './steps.ts'
+import { bufferedOn } from './packets.ts'
+import { addPostExec, close, hasPostExec, partsOf, requestRoot } from './steps.ts'
+import { noMemory, submitForPersistence } from './submit.ts'
+import { count, isReplaced, publish, type WriterState, wakeAt, warn } from './writer-state.ts'
 
 type Roots = { readonly stateRoot: LiveBlock['hash']; readonly withdrawalsRoot: LiveBlock['hash'] }
 
-/** An index 0 that stands on the pending block says that this is all there, and what its hash must be. False: nothing has changed. */
+/**
+ * Ends the pending block when a buffered index 0 stands on it, because that base names its final
+ * hash.
+ * @returns false when nothing has changed
+ */
 export async function nameEnd(state: WriterState): Promise<boolean> {
   const { pending } = state.chain
   if ((pending.state !== 'open' && pending.state !== 'ended') || isReplaced(state, pending))
     return false
-  const names = heldOn(state, pending.handle.number)
+  const names = bufferedOn(state, pending.handle.number)
   if (names.length === 0) return false
   if (state.options.isLazy === true) return nameByWord(state, pending, names)
   if (pending.state === 'ended') return false
   if (pending.prefix?.index === pending.index) return nameByRoot(state, pending, names)
-  // It stays open until its hash comes out: what it lacks may still come from another feed.
-  if (pending.rootIndex !== pending.index) askRoot(state, pending)
+  // The block stays open until its root gives this hash, because another feed may bring missing
+  // flashblocks.
+  if (pending.rootIndex !== pending.index) requestRoot(state, pending)
   return false
 }
 
-/** The keeper's roots of a block's transactions. Its canonical block, when it has come, goes on from here. */
+/**
+ * Takes the persistence thread's roots of a block. The roots finish an ended block; of an open
+ * block they become the prefix.
+ */
 export function onRoot(state: WriterState, block: LiveBlock, roots: Roots): void {
   block.rootsDue--
-  // Of fewer transactions than it has now: another answer follows, or is asked for.
+  // These roots miss the newest transactions, so another response follows or will be requested.
   if (block.rootsDue > 0 || block.rootIndex !== block.index) return
   const named = headerOf(partsOf(block), roots)
   if (block.state === 'ended') finish(state, block, named)
-  else notePrefix(state, block, named)
+  else recordPrefix(state, block, named)
 }
 
-function notePrefix(
+function recordPrefix(
   state: WriterState,
   block: LiveBlock,
   named: { readonly header: Header; readonly hash: LiveBlock['hash'] },
 ): void {
   block.prefix = { ...named, index: block.index }
-  const names = heldOn(state, block.handle.number)
-  // With a post-exec transaction the prefix is not all of the block yet.
+  const names = bufferedOn(state, block.handle.number)
+  // Without its post-exec transaction the prefix differs from the whole block.
   if (names.length > 0 && !hasPostExec(block) && !isNamed(named.hash, names))
     warnOfParent(state, block, { hash: named.hash, names })
 }
 
-/** The root tells: whoever names it, the block is all there. */
+/** Ends the block when its root gives the hash that an index 0 of any feed names. */
 async function nameByRoot(
   state: WriterState,
   block: LiveBlock,
@@ -59,7 +69,7 @@ async function nameByRoot(
 ): Promise<boolean> {
   const { prefix } = block
   if (prefix === undefined) return false
-  // A post-exec transaction changes nothing in the state: the root is the same with it.
+  // A post-exec transaction does not change state, so the root is the same with it.
   let named: Pick<LiveBlock, 'header' | 'hash'> = prefix
   const isRight = () => {
     named = headerOf(partsOf(block), rootsIn(prefix.header))
@@ -79,7 +89,7 @@ const rootsIn = ({ stateRoot, withdrawalsRoot }: Header): Roots => ({
 const isNamed = (hash: LiveBlock['hash'], names: readonly FlashblockPacket[]): boolean =>
   names.some(({ message }) => equalBytes(message.base!.parentHash, hash))
 
-/** Final header and hash: into the table. */
+/** Writes the final header and hash to the diff layer. */
 export function finish(
   state: WriterState,
   block: LiveBlock,
@@ -92,14 +102,17 @@ export function finish(
   step(block, 'finish')
   block.header = header
   block.hash = hash
-  if (block.isWhole) handOver(state, block, block.sealed!)
+  if (block.isFullBlock) submitForPersistence(state, block, block.canonicalBlock!)
   else {
     state.chain.complete = block
     publish(state)
   }
 }
 
-/** No root tells whether the word is true: it is taken of whoever has sent the block, and only if nothing of it can be missing. */
+/**
+ * Ends the block by an index 0 that no root can confirm. Only a block that cannot miss a flashblock
+ * is ended, and first by its own feed.
+ */
 async function nameByWord(
   state: WriterState,
   block: LiveBlock,
@@ -119,7 +132,7 @@ async function nameByWord(
       await closeNamed(state, block)
     }
     if (!block.isProven) count(state, 'parent_unproven')
-    // Its state root is the canonical block's to say.
+    // The canonical block will give the state root.
     const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
     const { header } = headerOf(partsOf(block), roots)
     finish(state, block, { header, hash: packet.message.base!.parentHash })
@@ -129,8 +142,8 @@ async function nameByWord(
 }
 
 /**
- * An index 0 whose height is wrong names an ancestor, not this block. With two blocks under one
- * hash, whoever opens a block on that hash would read the state of the wrong one.
+ * An index 0 with a wrong height names an ancestor of this block. With two blocks under one hash,
+ * readers could open the wrong state.
  */
 function isOfOtherHeight(
   { chain, options }: WriterState,
@@ -143,7 +156,10 @@ function isOfOtherHeight(
   return stored !== undefined && Number(decodeHeader(stored).number) !== handle.number
 }
 
-/** Of a feed that tells no ends, or one after index 0: it has sent all that we have, and nothing else. */
+/**
+ * Whether the packet's feed has sent exactly our flashblocks. The check serves feeds without Ends,
+ * and Ends after index 0.
+ */
 function isAllThere(state: WriterState, block: LiveBlock, packet: FlashblockPacket): boolean {
   const { payload } = state.sequence
   const { before } = packet
@@ -152,18 +168,19 @@ function isAllThere(state: WriterState, block: LiveBlock, packet: FlashblockPack
     payload?.payloadId === block.payloadId &&
     payload?.targetIndex === 0 &&
     state.early.size === 0 &&
-    !state.lane.has(payload.payloadId) &&
+    !state.blocked.has(payload.payloadId) &&
+    !state.buffered.has(payload.payloadId) &&
     before?.payloadId === block.payloadId &&
     before?.hasHole === false &&
     before.inRow === payload.taken.length &&
     (state.loneEnd === block.payloadId ||
       before.areSubblocks ||
-      !runOf(state, packet.feed).tellsEnds)
+      !runOf(state, packet.feed).announcesEnds)
   )
 }
 
 async function closeNamed(state: WriterState, block: LiveBlock): Promise<void> {
-  // What still comes of it comes too late.
+  // Further flashblocks of the block are too late.
   state.sequence = dropPayload(state.sequence)
   state.early.clear()
   await close(state, block)

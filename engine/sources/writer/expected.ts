@@ -1,9 +1,9 @@
 /**
- * Transactions that will probably be in the next flashblock, as the node's own txpool has accepted them: the writer executes them while it
- * has nothing else to do. A flashblock that begins with them, in this order, is executed when it arrives; where it differs, what was
- * executed ahead is undone, and the flashblock decides.
+ * Transactions from the node's txpool that are likely in the next flashblock. The writer executes
+ * them speculatively while it is idle. A flashblock that starts with them in this order saves their
+ * execution. Otherwise the speculative execution is undone.
  */
-import type { AheadExecution } from '../../execution/block/ahead.ts'
+import type { SpeculativeExecution } from '../../execution/block/speculative.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import type { SignedEnvelope, Transaction } from '../../primitives/transaction.ts'
@@ -16,33 +16,51 @@ import {
 import { MissingError, type MissingKey, ViewError } from '../../state/reader.ts'
 
 export interface Expectations {
-  /** Beyond the limit, and what does not decode, is not remembered. */
+  /**
+   * Notes a transaction. Transactions beyond the limit, and those that cannot be decoded, are
+   * ignored.
+   */
   add(envelope: SignedEnvelope): void
-  /** Of one that was added. */
+  /** Returns the sender of an added transaction. */
   readonly senderOf: SenderOf
-  /** Whether `run` has something to execute. */
-  canRun(execution: AheadExecution): boolean
-  /** Executes one. Gives what it misses, where it does: it is not expected any more then. */
-  run(execution: AheadExecution): Promise<readonly MissingKey[] | undefined>
-  /** Takes the first transactions of a flashblock as far as they were executed ahead; gives their number. */
-  take(execution: AheadExecution, transactions: readonly Bytes[]): number
-  /** A flashblock of the transactions with these hashes was executed. */
+  canRun(execution: SpeculativeExecution): boolean
+  /**
+   * Executes one transaction. Returns the keys of missing state, and then drops the transaction.
+   */
+  run(execution: SpeculativeExecution): Promise<readonly MissingKey[] | undefined>
+  /**
+   * Takes the first transactions of a flashblock that were executed speculatively, and returns
+   * their number.
+   */
+  take(execution: SpeculativeExecution, transactions: readonly Bytes[]): number
+  /** Takes the hashes of an executed flashblock's transactions. */
   settle(hashes: readonly Bytes[]): void
 }
 
 export const MAX_EXPECTED = 64
-/** Senders that are remembered, of transactions that are in no flashblock yet: the oldest make room. */
+/**
+ * Limit of remembered senders whose transactions are in no flashblock yet; the oldest are dropped.
+ */
 const MAX_SENDERS = 4_096
-/** What was not in so many flashblocks is not expected any more. */
+/** Flashblocks after which a transaction that is in none of them is dropped. */
 export const MAX_PASSED = 2
-/** Flashblocks for which nothing is executed ahead: doubled with each wrong guess up to this. */
+/**
+ * Limit of flashblocks without speculative execution; each wrong guess doubles the pause up to
+ * this.
+ */
 const MAX_PAUSE = 64
-/** One that takes longer is executed when its flashblock comes: until then that flashblock would wait for it. */
-const AHEAD_MS = 5
+/**
+ * Milliseconds for one speculative execution. A longer one would delay the next flashblock, so it
+ * is stopped.
+ */
+const SPECULATION_MS = 5
 
-/** `now`: monotonic milliseconds. */
+/** @param now returns monotonic milliseconds */
 export function createExpectations(now: () => number): Expectations {
-  /** By hash, in the order of acceptance. `passed`: flashblocks that came without it. */
+  /**
+   * Transactions by hash, in the order of acceptance. `passed`: flashblocks that came without the
+   * transaction.
+   */
   const expected = new Map<string, { readonly transaction: Transaction; passed: number }>()
   const senders = new Map<string, Bytes>()
   let pause = 0
@@ -65,30 +83,30 @@ export function createExpectations(now: () => number): Expectations {
         if (!(error instanceof TransactionError)) throw error
       }
     },
-    canRun: ({ ahead }) => pause === 0 && ahead < expected.size,
+    canRun: ({ speculated }) => pause === 0 && speculated < expected.size,
     async run(execution) {
-      const [hash, next] = [...expected][execution.ahead] ?? []
+      const [hash, next] = [...expected][execution.speculated] ?? []
       if (hash === undefined || next === undefined) return undefined
-      const until = now() + AHEAD_MS
+      const until = now() + SPECULATION_MS
       const limits = { isExpired: () => now() >= until }
       try {
-        if (!(await execution.tryAhead(next.transaction, limits))) expected.delete(hash)
+        if (!(await execution.trySpeculatively(next.transaction, limits))) expected.delete(hash)
       } catch (error) {
         if (error instanceof MissingError) {
           expected.delete(hash)
           return error.missing
         }
         if (!(error instanceof ViewError)) throw error
-        // The flashblock will find the same, and what has to be done about it.
+        // The flashblock will meet the same error and handle it.
         expected.clear()
       }
       return undefined
     },
     take(execution, transactions) {
-      const { ahead } = execution
+      const { speculated } = execution
       let taken = 0
       while (taken < transactions.length && execution.take(transactions[taken]!)) taken++
-      if (ahead > 0 && transactions.length > 0) {
+      if (speculated > 0 && transactions.length > 0) {
         lastPause = taken > 0 ? 0 : Math.min(MAX_PAUSE, Math.max(1, 2 * lastPause))
         pause = lastPause
       }

@@ -1,46 +1,56 @@
 /**
- * What each feed has sent, what one of them may do to what another one has sent, and what goes on to those who follow this node: frames that
- * were judged, as they came, in the order in which they are shown.
+ * State of each feed, the rules between feeds, and the relay to followers of this node. Judged
+ * frames are relayed unchanged, in the order in which they become visible.
  */
 import { isSubblock } from '../../flashblocks/identity.ts'
 import type { LiveBlock } from './live-block.ts'
-import type { FeedRun, Received } from './shelf.ts'
-import { emit, type WriterState } from './state.ts'
+import type { FeedRun, Received } from './reorder-buffer.ts'
 import type { FeedPacket } from './types.ts'
+import { emit, type WriterState } from './writer-state.ts'
 
-/** Flashblocks of a feed that are known again when they come twice. */
+/** Limit of digests per feed by which repeated flashblocks are recognized. */
 const MAX_DIGESTS = 64
 
-/** Notes what has come. A packet that waits is judged by what its feed had sent then. */
+/**
+ * Limit of payloads per feed whose flashblocks are counted. A feed may send flashblocks of an older
+ * payload again between those of the newest.
+ */
+const MAX_PAYLOADS = 8
+
+/** Records a packet, and adds what its feed had sent by then. */
 export function receive(state: WriterState, packet: FeedPacket): Received {
   const run = runOf(state, packet.feed)
   const { message } = packet
-  const { payload } = run
-  const isSame = payload?.payloadId === message.payloadId
+  const known = run.payloads.find(({ payloadId }) => payloadId === message.payloadId)
   if (message.type === 'end') {
-    run.tellsEnds = true
-    const isWhole = isSame && !payload.hasHole && payload.inRow > 0
-    return { ...packet, sent: isWhole ? payload.inRow : undefined }
+    run.announcesEnds = true
+    const isComplete = known !== undefined && !known.hasHole && known.inRow > 0
+    return { ...packet, sent: isComplete ? known.inRow : undefined }
   }
   const { payloadId, index, base, blockNumber } = message
-  const { inRow, hasHole, areSubblocks } = isSame ? payload : NOTHING_SENT
+  const { inRow, hasHole, areSubblocks } = known ?? NOTHING_SENT
   const height = base?.blockNumber ?? blockNumber
-  if (message.targetIndex > 0) run.tellsEnds = true
+  if (message.targetIndex > 0) run.announcesEnds = true
   const isOld = height !== undefined && height <= BigInt(state.chain.canonical.handle.number)
-  if (!isOld) noteNews(run, { digest: packet.digest, nowMs: state.options.now() })
-  run.payload = {
+  if (!isOld) recordNews(run, { digest: packet.digest, nowMs: state.options.now() })
+  const before = run.payloads.at(-1)
+  const others = run.payloads.filter((payload) => payload !== known)
+  const payload = {
     payloadId,
     inRow: index === inRow ? inRow + 1 : inRow,
     hasHole: hasHole || index > inRow,
     areSubblocks: areSubblocks && isSubblock(message),
   }
-  return base === undefined || isSame ? packet : { ...packet, before: payload }
+  run.payloads = [...others, payload].slice(-MAX_PAYLOADS)
+  return base === undefined || known === before ? packet : { ...packet, before }
 }
 
 const NOTHING_SENT = { inRow: 0, hasHole: false, areSubblocks: true }
 
-/** A flashblock is news by its bytes: its index may have come before in a wrong one. */
-function noteNews(
+/**
+ * A flashblock is news by its digest, because a wrong flashblock may have used its index before.
+ */
+function recordNews(
   run: FeedRun,
   { digest, nowMs }: { readonly digest: bigint; readonly nowMs: number },
 ): void {
@@ -50,7 +60,7 @@ function noteNews(
   if (run.digests.length > MAX_DIGESTS) run.digests.shift()
 }
 
-/** @param isResumed it goes on where it was lost */
+/** @param isResumed the feed continues where its connection was lost */
 export function onFeed(
   state: WriterState,
   feed: number,
@@ -61,19 +71,22 @@ export function onFeed(
 ): void {
   const run = runOf(state, feed)
   run.isConnected = isConnected
-  // While it is lost nothing comes of it: whether something is missing shows when it is there again.
-  if (run.payload !== undefined && isConnected && !isResumed)
-    run.payload = { ...run.payload, hasHole: true }
+  // A gap is recorded at the reconnect, because nothing arrives while the connection is lost.
+  if (isConnected && !isResumed)
+    run.payloads = run.payloads.map((payload) => ({ ...payload, hasHole: true }))
 }
 
 export const isAnyConnected = ({ feeds }: WriterState): boolean =>
   [...feeds.values()].some(({ isConnected }) => isConnected)
 
-/** Whether another feed may still bring what this one has not, or brought wrong. */
+/** Whether another connected feed may bring flashblocks that this feed lacks or has wrong. */
 export const hasOthers = ({ feeds }: WriterState, feed: number): boolean =>
   [...feeds].some(([other, { isConnected }]) => other !== feed && isConnected)
 
-/** Milliseconds until this feed may give the block up: 0 at once. It may where it has sent the block itself, or whoever has is silent or lost. */
+/**
+ * Returns milliseconds until this feed may drop the block. The result is 0 for the block's own
+ * feed, or when that feed is silent or lost.
+ */
 export function dropsIn(state: WriterState, { feed: owner }: LiveBlock, feed: number): number {
   if (owner === undefined || owner === feed) return 0
   const { isConnected, newsAtMs } = runOf(state, owner)
@@ -87,26 +100,26 @@ export function runOf(state: WriterState, feed: number): FeedRun {
     isConnected: false,
     newsAtMs: state.options.now(),
     digests: [],
-    payload: undefined,
-    tellsEnds: false,
+    payloads: [],
+    announcesEnds: false,
   }
   state.feeds.set(feed, run)
   return run
 }
 
-/** Its flashblock is shown. */
 export function relayFlashblock(state: WriterState, block: LiveBlock, packet: Received): void {
   const { message, raw } = packet
   if (raw === undefined || message.type === 'end') return
   const { index, payloadId } = message
-  emit(state, { type: 'relay', place: { number: block.handle.number, index, payloadId }, raw })
+  emit(state, { type: 'relay', messageId: { number: block.handle.number, index, payloadId }, raw })
 }
 
 /**
- * An End goes on once, when it is true here: who follows has had the same flashblocks, and takes it for the end of the block.
- * @param isTrue all is there; else it waits until the block has ended
+ * Records an End, which is relayed once and only if true here, because followers end their block
+ * with it.
+ * @param isTrue the block is complete; otherwise the End waits until the block has ended
  */
-export function noteEnd(state: WriterState, packet: Received, isTrue: boolean): void {
+export function recordEnd(state: WriterState, packet: Received, isTrue: boolean): void {
   const { pending } = state.chain
   const { message, raw } = packet
   if (raw === undefined || pending.payloadId !== message.payloadId || pending.isEndOver) return
@@ -114,19 +127,20 @@ export function noteEnd(state: WriterState, packet: Received, isTrue: boolean): 
   if (isTrue || pending.state !== 'open') relayEnd(state, pending)
 }
 
-/** The block is all there. */
 export function relayEnd(state: WriterState, block: LiveBlock): void {
   const { endFrame: raw, payloadId, feed } = block
   if (raw === undefined || payloadId === undefined || feed === undefined || block.isEndOver) return
   overEnd(block)
   emit(state, {
     type: 'relay',
-    place: { number: block.handle.number, index: undefined, payloadId },
+    messageId: { number: block.handle.number, index: undefined, payloadId },
     raw,
   })
 }
 
-/** Relayed, or it has got transactions that no frame has told: its End would say that there are none. */
+/**
+ * Marks an End as relayed, or as void because the block has transactions that no frame contains.
+ */
 export function overEnd(block: LiveBlock): void {
   block.endFrame = undefined
   block.isEndOver = true

@@ -1,4 +1,7 @@
-/** One flashblock: executed, checked in every sum, put into its block's table, shown. What fails leaves nothing behind. */
+/**
+ * A flashblock is executed, checked, added to its block's diff layer and published. A failure
+ * changes nothing.
+ */
 import { postExecIn } from '../../execution/transaction/post-exec.ts'
 import type { Sequence } from '../../flashblocks/sequence.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
@@ -16,28 +19,31 @@ import {
 } from './checks.ts'
 import { hasOthers, relayFlashblock } from './feeds.ts'
 import { executeAll, headerOf, type LiveBlock, newBlock, openExecution } from './live-block.ts'
-import { tellPayload, tellPromised } from './promised.ts'
-import type { Received } from './shelf.ts'
-import { count, emit, flush, freeMemory, publish, type WriterState, warn } from './state.ts'
+import { reportPayload, reportPromised } from './promised.ts'
+import type { Received } from './reorder-buffer.ts'
 import {
   addIncrement,
   addPostExec,
   discard,
   end,
-  executeAgain,
   isRestated,
   partsOf,
+  reexecute,
   reopen,
 } from './steps.ts'
-import { stateAfter, withScout } from './waits.ts'
+import { stateAfter, withPrefetch } from './waits.ts'
+import { count, emit, flush, freeMemory, publish, type WriterState, warn } from './writer-state.ts'
 
 export type FlashblockPacket = Received & { readonly message: Flashblock }
 
-/** Wrong digests that are remembered. */
 const MAX_WRONG = 64
 
-/** Index 0, on a parent that is finished. @throws {MissingError} {ViewError} with nothing changed */
-export async function begin(
+/**
+ * Starts a block with index 0 on a finished parent.
+ * @throws {MissingError} with nothing changed
+ * @throws {ViewError} with nothing changed
+ */
+export async function start(
   state: WriterState,
   packet: FlashblockPacket,
   { parent, sequence }: { readonly parent: LiveBlock; readonly sequence: Sequence },
@@ -53,8 +59,8 @@ export async function begin(
     checkAttributes(chain, parent, attributes)
   if (wrong !== undefined) return giveUp(state, packet, { wrong, sequence })
   const open = openExecution(state, parent.hash, attributes)
-  const block = newBlock('begin', {
-    handle: publisher.begin(parent.handle, message.payloadId),
+  const block = newBlock('start', {
+    handle: publisher.start(parent.handle, message.payloadId),
     parent,
     payloadId: message.payloadId,
     feed: packet.feed,
@@ -68,12 +74,15 @@ export async function begin(
   if (!(await replaceWith(state, packet, { block, sequence, run, transactions }))) return
   state.early.clear()
   if (isReplacing) count(state, 'payload_replaced')
-  await show(state, block, { packet, startedMs, from: 0 })
+  await makeVisible(state, block, { packet, startedMs, from: 0 })
 }
 
 /**
- * Executes a block that takes the place of what stands on its parent.
- * @param next `transactions`: all of the block. @returns false: nothing was changed @throws {MissingError} {ViewError} with nothing changed
+ * Executes a block that replaces everything above its parent.
+ * @param next `transactions` are all of the block
+ * @returns false with nothing changed
+ * @throws {MissingError} with nothing changed
+ * @throws {ViewError} with nothing changed
  */
 async function replaceWith(
   state: WriterState,
@@ -90,9 +99,11 @@ async function replaceWith(
   const { attributes } = open.execution
   let failed: Mismatch | 'full' | undefined = 'full'
   try {
-    failed = await withScout(state, next.run, async () => ({
+    failed = await withPrefetch(state, next.run, async () => ({
       ...open,
-      ...{ attributes, begins: true, transactions },
+      attributes,
+      starts: true,
+      transactions,
     }))
   } finally {
     if (failed !== undefined) discard(state, block)
@@ -110,8 +121,8 @@ async function replaceWith(
 }
 
 /**
- * The due flashblock, and with its refunds again what was shown of the block: gas, receipts and
- * balances are others.
+ * Executes the due flashblock after the visible ones again, because new refunds change gas,
+ * receipts and balances.
  */
 async function restate(
   state: WriterState,
@@ -126,17 +137,21 @@ async function restate(
   const wrong = checkPostExec(attributes, rules, postExec)
   if (wrong !== undefined) return giveUp(state, packet, { wrong, sequence })
   const block = reopen(state, before, postExec)
-  const shown = executed.map(({ transaction }) => transaction.raw)
-  const transactions = [...shown, ...message.delta.transactions]
+  const visible = executed.map(({ transaction }) => transaction.raw)
+  const transactions = [...visible, ...message.delta.transactions]
   const run = async () =>
-    (await executeAgain(state, block, before)) ??
+    (await reexecute(state, block, before)) ??
     (await executeFlashblock(state, block, { message, startedMs }))
   if (!(await replaceWith(state, packet, { block, sequence, run, transactions }))) return
   count(state, 'refunds_restated')
-  await show(state, block, { packet, startedMs, from: shown.length })
+  await makeVisible(state, block, { packet, startedMs, from: visible.length })
 }
 
-/** The due index of the payload in progress. @throws {MissingError} {ViewError} with nothing changed */
+/**
+ * Executes the due index of the payload in progress.
+ * @throws {MissingError} with nothing changed
+ * @throws {ViewError} with nothing changed
+ */
 export async function extend(
   state: WriterState,
   packet: FlashblockPacket,
@@ -157,14 +172,14 @@ export async function extend(
   const { postExec } = execution.attributes
   let failed: Mismatch | 'full' | undefined = 'full'
   try {
-    failed = await withScout(
+    failed = await withPrefetch(
       state,
       () => executeFlashblock(state, block, { message, startedMs }),
       async () => {
         execution.revert(checkpoint)
         const reader = await stateAfter(execution, open.reader)
         const { transactions } = message.delta
-        return { reader, attributes: execution.attributes, begins: false, transactions }
+        return { reader, attributes: execution.attributes, starts: false, transactions }
       },
     )
   } finally {
@@ -176,10 +191,13 @@ export async function extend(
   if (failed === 'full') return freeMemory(state)
   if (failed !== undefined) return giveUp(state, packet, { wrong: failed, sequence })
   state.sequence = sequence
-  await show(state, block, { packet, startedMs, from })
+  await makeVisible(state, block, { packet, startedMs, from })
 }
 
-/** Executes the new transactions. Compares every sum, and then the hash, which depends on all. */
+/**
+ * Executes the new transactions. Compares every sum first and then the hash, which depends on all
+ * of them.
+ */
 async function executeFlashblock(
   state: WriterState,
   block: LiveBlock,
@@ -203,18 +221,18 @@ async function executeFlashblock(
   return undefined
 }
 
-/** As far as they were not executed ahead. */
+/** Executes the transactions that were not executed speculatively. */
 async function executeNew(
   state: WriterState,
   block: LiveBlock,
   { delta, index }: Flashblock,
 ): Promise<Mismatch | undefined> {
   const { execution } = block.open!
-  if (index === 0) await execution.begin()
-  const { ahead } = execution
+  if (index === 0) await execution.start()
+  const { speculated } = execution
   const taken = state.expected.take(execution, delta.transactions)
   if (taken > 0) count(state, 'ahead_taken', taken)
-  if (ahead > taken) count(state, 'ahead_undone', ahead - taken)
+  if (speculated > taken) count(state, 'ahead_undone', speculated - taken)
   const { senderOf } = state.expected
   return executeAll(execution, delta.transactions, { from: taken, senderOf })
 }
@@ -236,9 +254,9 @@ function wrongOf(state: WriterState, block: LiveBlock, message: Flashblock): Mis
 }
 
 /**
- * Roots that no compared hash covers are zero in it: a subblock has no hash, and that of a
- * flashblock with refunds is not compared. Whoever follows the same feed gets the same partial
- * header.
+ * Returns the partial header and its hash. Roots are zero unless a compared hash covers them:
+ * subblocks have no hash, and refunds prevent the comparison. Followers of the same feed thus get
+ * the same partial header.
  */
 function headerSoFar(block: LiveBlock, { delta }: Flashblock) {
   const isCovered = delta.blockHash !== undefined && delta.postExec === undefined
@@ -246,7 +264,7 @@ function headerSoFar(block: LiveBlock, { delta }: Flashblock) {
   return headerOf(partsOf(block), { stateRoot, withdrawalsRoot })
 }
 
-async function show(
+async function makeVisible(
   state: WriterState,
   block: LiveBlock,
   {
@@ -266,14 +284,14 @@ async function show(
     publishMs: now - packet.receivedAtMs,
     executeMs: now - startedMs,
   })
-  tellPayload(state, block)
-  tellPromised(state, block, from)
-  if (state.options.tellsExecuted === true) emit(state, { type: 'executed', packet })
+  reportPayload(state, block)
+  reportPromised(state, block, from)
+  if (state.options.emitsExecuted === true) emit(state, { type: 'executed', packet })
   relayFlashblock(state, block, packet)
   await endIfComplete(state)
 }
 
-/** The payload in progress is all there. */
+/** Ends the pending block if its payload is complete. */
 export async function endIfComplete(state: WriterState): Promise<void> {
   const { pending } = state.chain
   const { payload } = state.sequence
@@ -283,7 +301,8 @@ export async function endIfComplete(state: WriterState): Promise<void> {
   const startedMs = state.options.now()
   if (!(await addPostExec(state, pending))) return
   pending.isProven = true
-  // The next record shows the transaction, and may be one that a fold writes without reporting.
+  // The transaction is reported here, because a persist pass may write the next snapshot without a
+  // report.
   if (postExec !== undefined)
     publish(state, {
       transactions: [postExec.hash],
@@ -294,8 +313,8 @@ export async function endIfComplete(state: WriterState): Promise<void> {
 }
 
 /**
- * The feed and our execution disagree: which of them is wrong, the canonical block will tell. Where another feed may say it better, what
- * was executed before stays, and this flashblock is not looked at again.
+ * Handles a mismatch of feed and execution; the canonical block will decide. With another feed
+ * connected, earlier flashblocks stay and this digest is ignored.
  */
 function giveUp(
   state: WriterState,
@@ -307,7 +326,7 @@ function giveUp(
     message.base?.blockNumber ?? message.blockNumber ?? state.chain.pending.handle.number
   warn(
     state,
-    `mismatch_${snake(kind)}`,
+    `mismatch_${toUnderscores(kind)}`,
     `block ${number}, payload ${message.payloadId} index ${message.index}: ${kind} is ${ours} here, ${theirs} in the feed`,
   )
   if (hasOthers(state, feed)) {
@@ -319,5 +338,5 @@ function giveUp(
   flush(state)
 }
 
-export const snake = (name: string) =>
+export const toUnderscores = (name: string) =>
   name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -1,22 +1,21 @@
-/** A block that the writer holds: from its first transaction until it is folded. */
-import { type BlockEvent, type BlockState, nextState } from '../../chain/life.ts'
-import type { ChainReader, SealedBlock } from '../../chain/types.ts'
+/** A block in the writer's memory, from its first transaction until it is persisted. */
+import { type BlockEvent, type BlockState, nextState } from '../../chain/block-state.ts'
+import type { ChainReader, UpstreamBlock } from '../../chain/types.ts'
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
-import { type AheadExecution, allowAhead } from '../../execution/block/ahead.ts'
 import { buildHeader, openBlock } from '../../execution/block/block.ts'
+import { allowSpeculation, type SpeculativeExecution } from '../../execution/block/speculative.ts'
 import { isEdit } from '../../execution/transaction/edits.ts'
-import { storedReceiptOf } from '../../execution/transaction/stored-receipt.ts'
-import type {
-  BlockAttributes,
-  BlockExecution,
-  BlockSums,
-  ExecutedTransaction,
+import {
+  type BlockAttributes,
+  type BlockExecution,
+  type BlockSums,
+  type ExecutedTransaction,
+  storedReceiptOf,
 } from '../../execution/transaction/types.ts'
 import { isTypeKnown } from '../../execution/transaction/validation.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { encodeHeader, hashHeader } from '../../primitives/header-codec.ts'
+import { encodeHeader, type Header, hashHeader } from '../../primitives/header.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import {
   decodeTransaction,
@@ -28,50 +27,49 @@ import { equalBytes } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { encodeDiff } from '../../state/diff-codec.ts'
 import type { StateReader } from '../../state/reader.ts'
-import type { AppendBlock, MomentaryHeader } from '../../storage/types.ts'
+import type { AppendBlock, PartialHeader } from '../../storage/types.ts'
 import type { BlockHandle } from '../../views/types.ts'
 import { attributesAfter } from '../base-attributes.ts'
 import { EDIT, type Mismatch, mismatch, TYPE } from './checks.ts'
 
 export type LiveBlock = {
   readonly handle: BlockHandle
-  /** undefined from the fold on: nothing walks below the base. */
+  /** undefined after the block is persisted, because no walk goes below the base. */
   parent: LiveBlock | undefined
   state: BlockState
   readonly payloadId: string | undefined
-  /** The feed that brought its first flashblock; undefined: none did. */
+  /** The feed that brought the first flashblock; undefined: no feed did. */
   readonly feed: number | undefined
-  /** Of the newest prefix, then final. */
+  /** Header and hash after the newest flashblock, later the final ones. */
   header: Header
   hash: Bytes
-  /** While transactions may still come. */
+  /** Set while transactions may still come. */
   open: OpenPart | undefined
-  /** From the end on until the keeper has it. */
+  /** Set from the block's end until the persistence thread has it. */
   content: Content | undefined
-  readonly momentary: MomentaryHeader[]
+  readonly partialHeaders: PartialHeader[]
   /** Newest flashblock index. */
   index: number
   executeMs: number
-  /** Answers of the keeper that are under way, and the flashblock at which the last was asked for. */
+  /** Roots that were requested and not answered, and the flashblock index of the newest request. */
   rootsDue: number
   rootIndex: number
-  /** What it would be as a whole block, as of a flashblock. */
+  /** Header and hash if the block ended with this flashblock. */
   prefix: { readonly index: number; readonly header: Header; readonly hash: Bytes } | undefined
-  /** Its End or target index said that all is there; no hole is left. */
+  /** An End or the target index confirms that no flashblock is missing. */
   isProven: boolean
-  /** The canonical block that it was found equal to, or executed for. */
-  sealed: SealedBlock | undefined
-  /** Executed for its source alone: no head until it is canonical. */
-  readonly isWhole: boolean
-  /** Its End as a feed sent it, until it is relayed; undefined: none has come. */
+  /** The canonical block that equals this block, or for which this block was executed. */
+  canonicalBlock: UpstreamBlock | undefined
+  /** The block was executed from its source alone, and is no head until it is canonical. */
+  readonly isFullBlock: boolean
+  /** The End as a feed sent it, until it is relayed; undefined: none has come. */
   endFrame: Bytes | undefined
-  /** Its End was relayed, or would not be true. */
+  /** The End was relayed, or would not be true. */
   isEndOver: boolean
-  /** Flashblocks that no record has shown; empty where nobody wants to know. */
-  readonly untold: Untold[]
+  /** Flashblocks that are in no snapshot yet; empty without readers of the enriched feed. */
+  readonly unpublished: UnpublishedFlashblock[]
 }
-/** A flashblock of it that no record has shown yet. */
-export type Untold = {
+export type UnpublishedFlashblock = {
   readonly index: number
   readonly header: Header
   readonly hash: Bytes
@@ -79,8 +77,8 @@ export type Untold = {
   readonly transactions: readonly ExecutedTransaction[]
 }
 export type OpenPart = {
-  readonly execution: AheadExecution
-  /** The state at the parent. */
+  readonly execution: SpeculativeExecution
+  /** The state after the parent. */
   readonly reader: StateReader
   /** Ends the execution, and the lease of the parent's state. */
   release(): void
@@ -93,9 +91,12 @@ export type Content = {
   readonly diff: StateDiff
 }
 
-/** A block as it begins, or as the store has it. Until its first increment it shows its parent's header. */
+/**
+ * Makes a block at its start, or from the store. Before its first increment it has its parent's
+ * header.
+ */
 export const newBlock = (
-  event: 'begin' | 'recover' | 'find',
+  event: 'start' | 'recover' | 'find',
   fields: Pick<LiveBlock, 'handle' | 'parent' | 'header' | 'hash'> &
     Partial<Omit<LiveBlock, 'state'>>,
 ): LiveBlock => ({
@@ -104,18 +105,18 @@ export const newBlock = (
   feed: undefined,
   open: undefined,
   content: undefined,
-  momentary: [],
+  partialHeaders: [],
   index: -1,
   executeMs: 0,
   rootsDue: 0,
   rootIndex: -1,
   prefix: undefined,
   isProven: false,
-  sealed: undefined,
-  isWhole: false,
+  canonicalBlock: undefined,
+  isFullBlock: false,
   endFrame: undefined,
   isEndOver: false,
-  untold: [],
+  unpublished: [],
   ...fields,
 })
 
@@ -124,8 +125,8 @@ export function step(block: LiveBlock, event: BlockEvent): void {
 }
 
 /**
- * Opens the execution of a block on the state of a finished one; not yet begun.
- * @throws {ViewError} when that state is gone
+ * Opens the execution of a block on a finished parent, without starting it.
+ * @throws {ViewError} when the parent's state is gone
  */
 export function openExecution(
   {
@@ -146,9 +147,11 @@ export function openExecution(
     if (block === undefined) throw new Error('the parent of a block is in no view')
     const reader = lease.view.state(block)
     const { engine, chain } = context
-    const execution = allowAhead(
+    const execution = allowSpeculation(
       openBlock({
-        ...{ engine, chain, reader },
+        engine,
+        chain,
+        reader,
         attributes: attributesAfter(chain, block.header, attributes),
       }),
     )
@@ -166,7 +169,10 @@ export function openExecution(
   }
 }
 
-/** Decodes and executes in order, those from `from` on; the first that does not fit into the block ends it. `senderOf`: those that are known. */
+/**
+ * Decodes and executes transactions in order until one does not fit into the block.
+ * @param options `from` is the first to execute, `senderOf` gives known senders
+ */
 export async function executeAll(
   execution: BlockExecution,
   transactions: readonly Bytes[],
@@ -193,7 +199,7 @@ export async function executeAll(
 const wrongType = (type: number, at: number): Mismatch =>
   mismatch(TYPE, 'not supported', `0x${type.toString(16)} of transaction ${at}`)
 
-/** The header of the transactions so far. */
+/** Builds the header of the transactions so far. */
 export function headerOf(
   from: Pick<Content, 'attributes' | 'sums' | 'rules'>,
   roots: { readonly stateRoot: Bytes; readonly withdrawalsRoot: Bytes | undefined },
@@ -210,20 +216,20 @@ export const contentOf = async (execution: BlockExecution): Promise<Content> => 
   diff: await execution.diff(),
 })
 
-/** How a canonical block's transactions stand to those of ours: `longer` when ours are the first of them. */
+/** Compares a canonical block's transactions with ours; `longer`: ours are the first of them. */
 export function compareTransactions(
   executed: readonly ExecutedTransaction[],
-  sealed: SealedBlock,
+  upstreamBlock: UpstreamBlock,
 ): 'equal' | 'longer' | 'different' {
-  if (executed.length > sealed.transactions.length) return 'different'
+  if (executed.length > upstreamBlock.transactions.length) return 'different'
   const isPrefix = executed.every(({ transaction }, at) =>
-    equalBytes(transaction.raw, sealed.transactions[at]!),
+    equalBytes(transaction.raw, upstreamBlock.transactions[at]!),
   )
   if (!isPrefix) return 'different'
-  return executed.length === sealed.transactions.length ? 'equal' : 'longer'
+  return executed.length === upstreamBlock.transactions.length ? 'equal' : 'longer'
 }
 
-/** A complete block as the keeper takes it. */
+/** Returns a complete block in the form that the persistence thread takes. */
 export function appendOf(block: LiveBlock): AppendBlock {
   const { content, handle, parent } = block
   if (content === undefined || parent === undefined)
@@ -242,11 +248,11 @@ export function appendOf(block: LiveBlock): AppendBlock {
     })),
     receipts: content.executed.map(storedReceiptOf),
     diff: encodeDiff(content.diff),
-    momentary: block.momentary,
+    partialHeaders: block.partialHeaders,
   }
 }
 
-/** What is no transaction is told, not thrown. */
+/** Decodes a transaction, and returns a decoding error instead of throwing it. */
 function decodeOne(
   raw: Bytes,
   senderOf: SenderOf | undefined,

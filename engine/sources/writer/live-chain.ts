@@ -1,5 +1,8 @@
-/** The blocks that are not folded, the heads among them, and what a move of a head drops. */
-import { isDecided, isFinished } from '../../chain/life.ts'
+/**
+ * Blocks in the writer's memory and the heads among them. A move of a head drops the blocks of
+ * other branches.
+ */
+import { isDecided, isFinished } from '../../chain/block-state.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { BlockId } from '../../storage/types.ts'
@@ -14,7 +17,7 @@ export class LiveChain {
   complete: LiveBlock
   pending: LiveBlock
 
-  /** All heads at the base. `onDrop` hears of each block that is given up, once. */
+  /** Puts all heads at the base. `onDrop` is called once for each dropped block. */
   constructor(
     base: LiveBlock,
     options: { readonly undoBlocks: number; readonly onDrop: (block: LiveBlock) => void },
@@ -36,21 +39,21 @@ export class LiveChain {
     return this.#blocks.get(id)
   }
 
-  /** A block whose final hash is known. */
+  /** Returns the block with this final hash. */
   finished(hash: Bytes): LiveBlock | undefined {
     for (const block of this.#blocks.values())
       if (isFinished(block.state) && equalBytes(block.hash, hash)) return block
     return undefined
   }
 
-  /** The canonical or folded block of a height, as far back as a reorg may go. */
+  /** Returns the canonical or persisted block of a height, as far back as a reorg may go. */
   decided(number: number): LiveBlock | undefined {
     for (const block of this.#blocks.values())
       if (block.handle.number === number && isDecided(block.state)) return block
     return undefined
   }
 
-  /** The block of a height between canonical (exclusive) and pending. */
+  /** Returns the block of a height between canonical (exclusive) and pending. */
   speculative(number: number): LiveBlock | undefined {
     let at: LiveBlock | undefined = this.pending
     while (at !== undefined && at !== this.canonical && at.handle.number > number) at = at.parent
@@ -72,7 +75,7 @@ export class LiveChain {
     this.#onDrop(block)
   }
 
-  /** Pending, and complete where it is above it, go back to `block`; what stood above it is dropped. */
+  /** Moves pending back to `block`, and complete if it is higher. Blocks above are dropped. */
   cutAbove(block: LiveBlock): void {
     const above = this.above(block)
     if (above.includes(this.complete)) this.complete = block
@@ -80,59 +83,64 @@ export class LiveChain {
     for (const dropped of above) this.drop(dropped)
   }
 
-  /** All heads go back to a canonical block; what stood above it is dropped. */
+  /** Moves all heads back to a canonical block. Blocks above are dropped. */
   rewind(block: LiveBlock): void {
     this.cutAbove(block)
     this.canonical = block
     this.complete = block
   }
 
-  /** Canonical moves to a block that the keeper has; complete and pending stay only where they stand on it. */
+  /** Moves canonical to an appended block. Complete and pending stay only if they stand on it. */
   moveCanonical(block: LiveBlock): void {
     this.canonical = block
     const stays = this.isAncestor(block, this.pending)
     if (!this.isAncestor(block, this.complete)) this.complete = block
     if (!stays) this.pending = block
-    const kept = new Set(this.#line(this.pending))
+    const retained = new Set(this.#line(this.pending))
     for (const other of [...this.#blocks.values()])
-      if (!kept.has(other) && other.state !== 'folded' && other.state !== 'handed') this.drop(other)
+      if (!retained.has(other) && other.state !== 'persisted' && other.state !== 'submitted')
+        this.drop(other)
   }
 
-  /** The base moves up; other branches below it, and folded blocks beyond the undo window, are forgotten. */
-  fold(block: LiveBlock): void {
-    step(block, 'fold')
+  /**
+   * Moves the base up. Other branches below it are dropped, and persisted blocks beyond the undo
+   * window are forgotten.
+   */
+  markPersisted(block: LiveBlock): void {
+    step(block, 'persist')
     block.parent = undefined
     this.base = block
     for (const [id, old] of this.#blocks) {
-      if (old.state === 'folded') {
+      if (old.state === 'persisted') {
         if (old.handle.number + this.#undoBlocks < block.handle.number) this.#forget(id, old)
-      } else if (old.handle.number <= block.handle.number && old.state !== 'handed') this.drop(old)
+      } else if (old.handle.number <= block.handle.number && old.state !== 'submitted')
+        this.drop(old)
     }
   }
 
-  /** The base goes back; whatever does not stand on it is dropped. */
-  unfold(base: LiveBlock): void {
+  /** Moves the base back, and drops every block that does not stand on it. */
+  unwindTo(base: LiveBlock): void {
     this.base = base
     this.add(base)
-    // A branch may have been begun on it under another id, which nobody may use from here on.
+    // A branch may have started on the base under another id, which is invalid after the unwind.
     for (const [id, block] of this.#blocks) {
       if (block.parent !== undefined && equalBytes(block.parent.hash, base.hash))
         block.parent = base
       if (block !== base && equalBytes(block.hash, base.hash)) this.#forget(id, block)
     }
     for (const block of [...this.#blocks.values()]) {
-      const isBelow = block.state === 'folded' && block.handle.number <= base.handle.number
-      if (!isBelow && block.state !== 'handed' && !this.isAncestor(base, block)) this.drop(block)
+      const isBelow = block.state === 'persisted' && block.handle.number <= base.handle.number
+      if (!isBelow && block.state !== 'submitted' && !this.isAncestor(base, block)) this.drop(block)
     }
     this.canonical = base
     this.complete = base
     this.pending = base
   }
 
-  /** Nothing of before is held any more. */
-  begin(base: LiveBlock): void {
+  /** Starts again at a base, and forgets all earlier blocks. */
+  start(base: LiveBlock): void {
     for (const [id, block] of [...this.#blocks])
-      if (block.state === 'folded') this.#forget(id, block)
+      if (block.state === 'persisted') this.#forget(id, block)
       else this.drop(block)
     this.add(base)
     this.base = base
@@ -141,7 +149,7 @@ export class LiveChain {
     this.pending = base
   }
 
-  /** Blocks that are held, folded ones included. */
+  /** Number of blocks in memory, persisted ones included. */
   get size(): number {
     return this.#blocks.size
   }
@@ -151,7 +159,7 @@ export class LiveChain {
     this.#blocks.delete(id)
   }
 
-  /** What pending stands on above `block`, newest first. */
+  /** Returns the blocks from pending down to `block` (exclusive), newest first. */
   above(block: LiveBlock): readonly LiveBlock[] {
     const above: LiveBlock[] = []
     for (let at: LiveBlock | undefined = this.pending; at !== block; at = at.parent) {

@@ -1,58 +1,65 @@
-/** What waits for the writer: the keeper's answers first, then canonical blocks, then the feeds; each is bounded for itself and may skip. */
+/**
+ * Queue of events for the writer. Responses of the persistence thread come first, then canonical
+ * blocks, then feeds. Feeds have limits and may skip packets.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
-import { sizeOf } from './shelf.ts'
+import { sizeOf } from './reorder-buffer.ts'
 import type { FeedPacket, WriterEvent } from './types.ts'
 
 export type MailboxLimits = {
-  /** Packets of a feed. */
+  /** Packets of each feed. */
   readonly packets: number
-  /** Their transactions' bytes. */
+  /** Bytes in memory of each feed's packets. */
   readonly packetBytes: number
 }
 export const MAILBOX_LIMITS: MailboxLimits = { packets: 1_024, packetBytes: 64 * 1024 * 1024 }
 
-/** A packet of a feed, or the news that the feed is lost or connected again. */
+/** A packet of a feed, or a change of its connection. */
 type FeedEvent = WriterEvent & { readonly type: 'packet' | 'feed' }
 
 export class Mailbox {
   readonly #limits: MailboxLimits
   readonly #urgent: WriterEvent[] = []
-  readonly #sealed: WriterEvent[] = []
-  /** The events of each feed are in the order in which they came. */
+  readonly #upstreamBlocks: WriterEvent[] = []
+  /** Events of each feed, in the order of arrival. */
   #feeds: FeedEvent[] = []
-  /** By feed. */
-  readonly #kept = new Map<number, { packets: number; bytes: number }>()
+  /** Sizes by feed. */
+  readonly #sizes = new Map<number, { packets: number; bytes: number }>()
   #skipped = 0
 
   constructor(limits: MailboxLimits = MAILBOX_LIMITS) {
     this.#limits = limits
   }
 
-  /** Packets that do not fit push out the oldest of the same feed: the sequence they belong to has a gap then, and says so. */
+  /**
+   * Adds an event. Packets beyond the limit drop the oldest of their feed, which its sequence
+   * reports as a gap.
+   */
   push(event: WriterEvent): void {
-    // What was to be the next block of another beginning.
-    if (event.type === 'begin') this.#sealed.length = 0
-    if (event.type === 'sealed') this.#sealed.push(event)
+    // Waiting canonical blocks continue the chain that the resync replaces.
+    if (event.type === 'begin') this.#upstreamBlocks.length = 0
+    if (event.type === 'sealed') this.#upstreamBlocks.push(event)
     else if (event.type === 'feed' && this.#isWaiting(event.feed)) this.#feeds.push(event)
     else if (event.type !== 'packet') this.#urgent.push(event)
     else {
       const { packet } = event
       this.#feeds.push(event)
-      this.#note(packet, 1)
+      this.#count(packet, 1)
       while (this.#isTooMuch(packet.feed)) this.#dropBefore(packet.feed, 1)
     }
   }
 
   /**
-   * The next event. More than a block behind, what a feed has sent before its newest index 0 that can be begun at once is skipped; `isKnown`
-   * tells of a parent hash whether it is the one of a finished block.
+   * Returns the next event. A feed that is more than a block behind skips to its newest index 0
+   * with a known parent.
+   * @param isKnown whether a parent hash is that of a finished block
    */
   next(isKnown: (parentHash: Bytes) => boolean): WriterEvent | undefined {
-    const first = this.#urgent.shift() ?? this.#sealed.shift()
+    const first = this.#urgent.shift() ?? this.#upstreamBlocks.shift()
     if (first !== undefined) return first
     for (const feed of new Set(this.#feeds.map(feedOf))) this.#skip(feed, isKnown)
     const event = this.#feeds.shift()
-    if (event?.type === 'packet') this.#note(event.packet, -1)
+    if (event?.type === 'packet') this.#count(event.packet, -1)
     return event
   }
 
@@ -64,10 +71,10 @@ export class Mailbox {
   }
 
   get size(): number {
-    return this.#urgent.length + this.#sealed.length + this.#feeds.length
+    return this.#urgent.length + this.#upstreamBlocks.length + this.#feeds.length
   }
 
-  /** A loss is heard after the packets that came before it. */
+  /** Whether packets of the feed wait. A change of its connection comes after them. */
   #isWaiting(feed: number): boolean {
     return this.#feeds.some((event) => feedOf(event) === feed)
   }
@@ -79,20 +86,19 @@ export class Mailbox {
   }
 
   #skip(feed: number, isKnown: (parentHash: Bytes) => boolean): void {
-    const begins = this.#packetsOf(feed).flatMap(({ message }, at) =>
+    const starts = this.#packetsOf(feed).flatMap(({ message }, at) =>
       message.type === 'flashblock' && message.base !== undefined
         ? [{ at, parentHash: message.base.parentHash }]
         : [],
     )
     const newest =
-      begins.length > 1 ? begins.findLast(({ parentHash }) => isKnown(parentHash)) : undefined
+      starts.length > 1 ? starts.findLast(({ parentHash }) => isKnown(parentHash)) : undefined
     if (newest !== undefined) this.#dropBefore(feed, newest.at)
   }
 
-  /** The first `count` of a feed. */
   #dropBefore(feed: number, count: number): void {
     const dropped = this.#packetsOf(feed).slice(0, count)
-    for (const packet of dropped) this.#note(packet, -1)
+    for (const packet of dropped) this.#count(packet, -1)
     const isDropped = new Set(dropped)
     this.#feeds = this.#feeds.filter(
       (event) => event.type !== 'packet' || !isDropped.has(event.packet),
@@ -101,15 +107,15 @@ export class Mailbox {
   }
 
   #isTooMuch(feed: number): boolean {
-    const { packets, bytes } = this.#kept.get(feed)!
+    const { packets, bytes } = this.#sizes.get(feed)!
     return packets > this.#limits.packets || (bytes > this.#limits.packetBytes && packets > 1)
   }
 
-  #note(packet: FeedPacket, sign: 1 | -1): void {
-    const kept = this.#kept.get(packet.feed) ?? { packets: 0, bytes: 0 }
-    kept.packets += sign
-    kept.bytes += sign * sizeOf(packet)
-    this.#kept.set(packet.feed, kept)
+  #count(packet: FeedPacket, sign: 1 | -1): void {
+    const retained = this.#sizes.get(packet.feed) ?? { packets: 0, bytes: 0 }
+    retained.packets += sign
+    retained.bytes += sign * sizeOf(packet)
+    this.#sizes.set(packet.feed, retained)
   }
 }
 

@@ -1,12 +1,23 @@
-/** What feeds send, from its arrival to its execution: judged, held until it can be executed, taken up again. */
+/**
+ * Packets of feeds from arrival to execution: judged, buffered until they can be executed, and
+ * resumed.
+ */
 import { judgeEnd, judgeFlashblock, type Sequence } from '../../flashblocks/sequence.ts'
 import type { FeedMessage, FlashblockBase } from '../../flashblocks/types.ts'
 import { MissingError } from '../../state/reader.ts'
-import { dropsIn, noteEnd, receive } from './feeds.ts'
-import { begin, endIfComplete, extend, type FlashblockPacket, snake } from './flashblocks.ts'
+import { dropsIn, receive, recordEnd } from './feeds.ts'
+import {
+  endIfComplete,
+  extend,
+  type FlashblockPacket,
+  start,
+  toUnderscores,
+} from './flashblocks.ts'
 import type { LiveBlock } from './live-block.ts'
-import { tellDoubt } from './promised.ts'
-import type { Received, Shelf } from './shelf.ts'
+import { reportSuspicion } from './promised.ts'
+import type { Received, ReorderBuffer } from './reorder-buffer.ts'
+import type { FeedPacket } from './types.ts'
+import { requestState } from './waits.ts'
 import {
   count,
   emit,
@@ -16,28 +27,33 @@ import {
   type WriterState,
   wakeAt,
   warn,
-} from './state.ts'
-import type { FeedPacket } from './types.ts'
-import { ask } from './waits.ts'
+} from './writer-state.ts'
 
 /** @throws {ViewError} when the state under the block is gone */
 export async function onPacket(state: WriterState, received: FeedPacket): Promise<void> {
   const packet = receive(state, received)
-  if (!isWaiting(state) && state.lane.size === 0) return judge(state, packet)
-  keep(state, state.lane, packet)
+  if (!isWaiting(state) && state.blocked.size === 0) return judge(state, packet)
+  addToBuffer(state, state.blocked, packet)
 }
 
-/** Whatever waits and can go on. False: nothing can. @throws {ViewError} */
+/**
+ * Resumes one packet that waits, if possible.
+ * @returns false when nothing can be resumed
+ * @throws {ViewError}
+ */
 export async function resumePackets(state: WriterState): Promise<boolean> {
   return (
-    (await resumeLane(state)) ||
+    (await resumeBlocked(state)) ||
     (await resumeEarly(state)) ||
-    (await resumeHeld(state)) ||
-    (await resumeRivals(state))
+    (await resumeBuffered(state)) ||
+    (await resumeCompeting(state))
   )
 }
 
-/** The state that a flashblock waits for is there, or will not come. @throws {ViewError} */
+/**
+ * Resumes the flashblock whose state arrived, or drops it.
+ * @throws {ViewError}
+ */
 export async function onPacketFetched(
   state: WriterState,
   wait: Wait<Received>,
@@ -48,22 +64,22 @@ export async function onPacketFetched(
   warn(state, 'feed_unfetched', `state for a flashblock cannot be fetched: ${failed}`)
 }
 
-/** Index 0 of a payload, held, that stands on the block of this height. */
-export function heldOn(state: WriterState, number: number): readonly FlashblockPacket[] {
-  return state.held.packets.filter(
+/** Returns buffered index 0 packets that stand on the block of this height. */
+export function bufferedOn(state: WriterState, number: number): readonly FlashblockPacket[] {
+  return state.buffered.packets.filter(
     (packet): packet is FlashblockPacket => baseOf(packet)?.blockNumber === BigInt(number) + 1n,
   )
 }
 
 async function judge(state: WriterState, packet: Received, before?: Wait<Received>): Promise<void> {
   const { message } = packet
-  if (isBehindHeld(state, message)) return hold(state, packet)
+  if (isBelowBuffered(state, message)) return buffer(state, packet)
   if (message.type === 'end') return onEnd(state, packet)
   if (state.wrongDigests.includes(packet.digest)) return count(state, 'feed_wrong_again')
   const flashblock = { ...packet, message }
   const { verdict, sequence } = judgeFlashblock(state.sequence, message, heightsOf(state))
-  if (verdict === 'missingFirst' && state.rivals.has(message.payloadId))
-    return keep(state, state.rivals, packet)
+  if (verdict === 'missingFirst' && state.competing.has(message.payloadId))
+    return addToBuffer(state, state.competing, packet)
   try {
     switch (verdict) {
       case 'next':
@@ -76,26 +92,28 @@ async function judge(state: WriterState, packet: Received, before?: Wait<Receive
         await onIndexZero(state, flashblock, sequence)
         break
       case 'early':
-        keep(state, state.early, packet)
+        addToBuffer(state, state.early, packet)
         break
       case 'equivocation':
         warnTwoFaces(state, flashblock)
-        tellDoubt(state)
+        reportSuspicion(state)
         break
     }
   } catch (error) {
     if (!(error instanceof MissingError)) throw error
     const event = { event: packet, before }
-    state.packetWait = ask(state, event, { missing: error, purpose: 'flashblock' })
+    state.packetWait = requestState(state, event, { missing: error, purpose: 'flashblock' })
     if (state.packetWait !== undefined) return
     warn(state, 'feed_unfetched', `state for a flashblock is not at hand: ${error.what}`)
   }
-  count(state, `feed_${snake(verdict)}`)
+  count(state, `feed_${toUnderscores(verdict)}`)
 }
 
-/** What follows a held index 0. An index 0 itself may be another one: it is judged. */
-const isBehindHeld = ({ held, sequence }: WriterState, message: FeedMessage): boolean =>
-  held.has(message.payloadId) &&
+/**
+ * Whether a packet follows a buffered index 0. Another index 0 of the payload is judged instead.
+ */
+const isBelowBuffered = ({ buffered, sequence }: WriterState, message: FeedMessage): boolean =>
+  buffered.has(message.payloadId) &&
   sequence.payload?.payloadId !== message.payloadId &&
   (message.type === 'end' || message.base === undefined)
 
@@ -115,48 +133,51 @@ async function onIndexZero(
   }
   const parent = parentOf(state, base)
   if (parent === undefined) {
-    hold(state, packet)
+    buffer(state, packet)
     return
   }
   const waitMs = waitAbove(state, parent, packet.feed)
   if (waitMs > 0) {
-    keep(state, state.rivals, packet)
+    addToBuffer(state, state.competing, packet)
     wakeAt(state, state.options.now() + waitMs)
     return
   }
   const { payloadId } = packet.message
-  await begin(state, packet, { parent, sequence })
-  // What another feed has sent of it before goes on from here.
-  const others = state.rivals.take(({ message }) => message.payloadId === payloadId)
-  for (const other of others) await again(state, other)
+  await start(state, packet, { parent, sequence })
+  // Flashblocks of the payload from other feeds continue here.
+  const others = state.competing.take(({ message }) => message.payloadId === payloadId)
+  for (const other of others) await reapply(state, other)
 }
 
 const isWaiting = ({ packetWait }: WriterState): boolean => packetWait !== undefined
 
-/** After one that waits for state the others wait. */
-const again = async (state: WriterState, packet: Received): Promise<void> =>
-  isWaiting(state) ? keep(state, state.lane, packet) : judge(state, packet)
+/** Judges a packet, or blocks it behind the packet that waits for state. */
+const reapply = async (state: WriterState, packet: Received): Promise<void> =>
+  isWaiting(state) ? addToBuffer(state, state.blocked, packet) : judge(state, packet)
 
-/** Milliseconds until this feed may drop what stands on a block. */
+/** Returns milliseconds until this feed may drop the blocks above a parent. */
 const waitAbove = (state: WriterState, parent: LiveBlock, feed: number): number =>
   Math.max(0, ...state.chain.above(parent).map((block) => dropsIn(state, block, feed)))
 
 async function onEnd(state: WriterState, packet: Received): Promise<void> {
   const { message, sent } = packet
   if (message.type !== 'end') return
-  if (state.rivals.has(message.payloadId)) return keep(state, state.rivals, packet)
+  if (state.competing.has(message.payloadId)) return addToBuffer(state, state.competing, packet)
   const { verdict, sequence } = judgeEnd(state.sequence, message, { sent })
-  count(state, `feed_${snake(verdict)}`)
+  count(state, `feed_${toUnderscores(verdict)}`)
   state.sequence = sequence
-  noteEnd(state, packet, TRUE_ENDS.has(verdict))
+  recordEnd(state, packet, TRUE_ENDS.has(verdict))
   if (verdict === 'loneEnd') state.loneEnd = message.payloadId
   await endIfComplete(state)
 }
 
-/** Verdicts on an End that nothing has to follow. After index 0 alone it says as little to who follows. */
+/**
+ * Verdicts on an End that needs no more flashblocks. A lone End counts, because followers learn as
+ * little from it as we do.
+ */
 const TRUE_ENDS: ReadonlySet<string> = new Set(['complete', 'alreadyComplete', 'loneEnd'])
 
-/** A finished block on the pending chain that a base stands on. */
+/** Returns the finished block on the pending chain that a base stands on. */
 function parentOf(state: WriterState, base: FlashblockBase): LiveBlock | undefined {
   const { chain } = state
   const parent = chain.finished(base.parentHash)
@@ -170,7 +191,7 @@ function parentOf(state: WriterState, base: FlashblockBase): LiveBlock | undefin
 }
 
 /** Judges the packets that arrived while an earlier flashblock waited for state. */
-async function resumeLane(state: WriterState): Promise<boolean> {
+async function resumeBlocked(state: WriterState): Promise<boolean> {
   const { packetWait: wait, options } = state
   if (wait !== undefined) {
     const isLate = options.now() >= wait.untilMs
@@ -178,12 +199,11 @@ async function resumeLane(state: WriterState): Promise<boolean> {
     count(state, isLate ? 'feed_unfetched' : 'feed_stale')
     state.packetWait = undefined
   }
-  const next = state.lane.shift()
+  const next = state.blocked.shift()
   if (next !== undefined) await judge(state, next)
   return next !== undefined
 }
 
-/** Whether a flashblock that waits would still be executed. */
 function isOfUse(state: WriterState, { message }: Received): boolean {
   if (message.type === 'end') return false
   return message.base === undefined
@@ -191,13 +211,13 @@ function isOfUse(state: WriterState, { message }: Received): boolean {
     : message.base.blockNumber > heightsOf(state).canonical
 }
 
-/** Flashblocks that overtook others, when those have come. */
+/** Resumes flashblocks that arrived before an earlier index. */
 async function resumeEarly(state: WriterState): Promise<boolean> {
   const { early, sequence, options, limits } = state
   const { payload } = sequence
   const isOfPayload = ({ message }: Received) => message.payloadId === payload?.payloadId
   const due = payload?.taken.length ?? -1
-  // Others were taken meanwhile, of this payload or of the next one.
+  // The sequence may have advanced past these packets, or to the next payload.
   early.take((packet) => !isOfPayload(packet) || indexOf(packet) < due)
   if (early.size === 0) {
     state.gapSinceMs = undefined
@@ -212,44 +232,46 @@ async function resumeEarly(state: WriterState): Promise<boolean> {
   }
   state.gapSinceMs ??= options.now()
   const gap = `${payload?.payloadId} ${due}`
-  if (state.toldGap === gap) return false
+  if (state.reportedGap === gap) return false
   const untilMs = state.gapSinceMs + limits.cadenceMs
   if (options.now() < untilMs) return wakeFor(state, untilMs)
-  state.toldGap = gap
+  state.reportedGap = gap
   warn(state, 'feed_gap', `payload ${payload?.payloadId}: index ${due} has not come`)
   return false
 }
 
-/** Held packets whose parent has become known are taken up again; those of lower blocks are of no use any more. */
-async function resumeHeld(state: WriterState): Promise<boolean> {
-  const { held, chain } = state
-  if (held.size === 0 || isWaiting(state)) return false
-  const bases = held.packets.flatMap(({ message }) =>
+/** Resumes buffered packets whose parent is now known, and drops those of lower blocks. */
+async function resumeBuffered(state: WriterState): Promise<boolean> {
+  const { buffered, chain } = state
+  if (buffered.size === 0 || isWaiting(state)) return false
+  const bases = buffered.packets.flatMap(({ message }) =>
     message.type === 'flashblock' && message.base !== undefined
       ? [{ payloadId: message.payloadId, base: message.base }]
       : [],
   )
   const ready = bases.filter(({ base }) => parentOf(state, base) !== undefined)
   const canonical = BigInt(chain.canonical.handle.number)
-  const least = ready.reduce(
-    (most, { base }) => (base.blockNumber > most ? base.blockNumber : most),
+  const highestBase = ready.reduce(
+    (highest, { base }) => (base.blockNumber > highest ? base.blockNumber : highest),
     canonical + 1n,
   )
-  const over = bases.flatMap(({ payloadId, base }) => (base.blockNumber < least ? [payloadId] : []))
-  const dropped = held.take(({ message }) => over.includes(message.payloadId)).length
+  const over = bases.flatMap(({ payloadId, base }) =>
+    base.blockNumber < highestBase ? [payloadId] : [],
+  )
+  const dropped = buffered.take(({ message }) => over.includes(message.payloadId)).length
   if (dropped > 0) count(state, 'feed_skipped', dropped)
   if (ready.length === 0) return dropped > 0
-  for (const packet of held.take(() => true)) await again(state, packet)
+  for (const packet of buffered.take(() => true)) await reapply(state, packet)
   return true
 }
 
-/** Payloads that had to wait for the feed that brought another one: it is silent now, or lost. */
-async function resumeRivals(state: WriterState): Promise<boolean> {
-  const { rivals } = state
-  if (rivals.size === 0 || isWaiting(state)) return false
+/** Resumes competing payloads once the feed of the current payload is silent or lost. */
+async function resumeCompeting(state: WriterState): Promise<boolean> {
+  const { competing } = state
+  if (competing.size === 0 || isWaiting(state)) return false
   let wakeMs = Number.POSITIVE_INFINITY
   const useless: string[] = []
-  for (const packet of rivals.packets) {
+  for (const packet of competing.packets) {
     const base = baseOf(packet)
     if (base === undefined) continue
     const { payloadId } = packet.message
@@ -260,15 +282,15 @@ async function resumeRivals(state: WriterState): Promise<boolean> {
     }
     const waitMs = waitAbove(state, parent, packet.feed)
     if (waitMs <= 0) {
-      const own = rivals.take(({ message }) => message.payloadId === payloadId)
-      for (const each of own) await again(state, each)
+      const own = competing.take(({ message }) => message.payloadId === payloadId)
+      for (const each of own) await reapply(state, each)
       return true
     }
     wakeMs = Math.min(wakeMs, waitMs)
   }
-  const dropped = rivals.take(({ message }) => useless.includes(message.payloadId)).length
+  const dropped = competing.take(({ message }) => useless.includes(message.payloadId)).length
   if (dropped > 0) count(state, 'feed_skipped', dropped)
-  if (rivals.size > 0) wakeAt(state, state.options.now() + wakeMs)
+  if (competing.size > 0) wakeAt(state, state.options.now() + wakeMs)
   return false
 }
 
@@ -277,13 +299,13 @@ function wakeFor(state: WriterState, ms: number): false {
   return false
 }
 
-function hold(state: WriterState, packet: Received): void {
-  keep(state, state.held, packet)
+function buffer(state: WriterState, packet: Received): void {
+  addToBuffer(state, state.buffered, packet)
   count(state, 'feed_held')
 }
 
-function keep(state: WriterState, shelf: Shelf, packet: Received): void {
-  const { isCopy, dropped } = shelf.add(packet)
+function addToBuffer(state: WriterState, buffer: ReorderBuffer, packet: Received): void {
+  const { isCopy, dropped } = buffer.add(packet)
   if (isCopy) count(state, 'feed_duplicate')
   if (dropped > 0) count(state, 'feed_skipped', dropped)
 }

@@ -1,23 +1,30 @@
-/** What flashblocks promise, as the ledger is told: of each that was shown, once it was. */
+/** Reports for the promise ledger about flashblocks that became visible. */
 
 import { hexToBytes } from '../../primitives/hex.ts'
 import { isSigned } from '../../primitives/transaction.ts'
 import { PROMISED_BYTES } from '../../storage/ledger-types.ts'
 import type { LiveBlock } from './live-block.ts'
-import { emit, type WriterState } from './state.ts'
+import { emit, type WriterState } from './writer-state.ts'
 
-/** Index 0 was shown: what another payload of its height promised is told that there is this one, whatever it promises itself. */
-export function tellPayload(state: WriterState, { handle, payloadId, index }: LiveBlock): void {
+/**
+ * Reports a visible index 0. Promises of competing payloads at its height learn of it, even if it
+ * promises nothing.
+ */
+export function reportPayload(state: WriterState, { handle, payloadId, index }: LiveBlock): void {
   if (payloadId === undefined || index > 0) return
   const { number } = handle
   emit(state, {
-    type: 'keeper',
+    type: 'persistence',
     request: { type: 'payload', number, payloadId: hexToBytes(payloadId) },
   })
 }
 
-/** The newest flashblock of a block; `from`: its first transaction. Deposits are no promises: they come again whatever the block becomes. */
-export function tellPromised(state: WriterState, block: LiveBlock, from: number): void {
+/**
+ * Reports the newest flashblock's promises. Deposits are excluded, because any block at the height
+ * has them again.
+ * @param from the flashblock's first transaction
+ */
+export function reportPromised(state: WriterState, block: LiveBlock, from: number): void {
   const { handle, payloadId, index, open } = block
   if (payloadId === undefined || open === undefined) return
   const promised = open.execution.executed.flatMap(({ transaction }, position) =>
@@ -35,24 +42,27 @@ export function tellPromised(state: WriterState, block: LiveBlock, from: number)
   }
   const { now, wallMs = now } = state.options
   emit(state, {
-    type: 'keeper',
+    type: 'persistence',
     request: {
       type: 'promise',
       promised: {
-        ...{ number: handle.number, payloadId: hexToBytes(payloadId), index, transactions },
+        number: handle.number,
+        payloadId: hexToBytes(payloadId),
+        index,
+        transactions,
         atMs: wallMs(),
       },
     },
   })
 }
 
-/** A flashblock of the payload in progress was told in two ways. */
-export function tellDoubt(state: WriterState): void {
+/** Reports that one index of the payload in progress came with different flashblocks. */
+export function reportSuspicion(state: WriterState): void {
   const { payload } = state.sequence
   if (payload === undefined) return
   const { payloadId, number } = payload
   emit(state, {
-    type: 'keeper',
-    request: { type: 'doubt', number: Number(number), payloadId: hexToBytes(payloadId) },
+    type: 'persistence',
+    request: { type: 'suspicion', number: Number(number), payloadId: hexToBytes(payloadId) },
   })
 }

@@ -1,17 +1,23 @@
-/** Blocks that are in the store: those not yet folded go back into tables at the start, those folded are parents of branches. */
-import { decodeHeader } from '../../primitives/header-codec.ts'
+/**
+ * Blocks from the store: unpersisted blocks return to diff layers at the start, persisted ones
+ * serve as parents of branches.
+ */
+import { decodeHeader } from '../../primitives/header.ts'
 import { decodeStoredReceipt } from '../../primitives/receipt-codec.ts'
 import { decodeTransaction } from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
-import type { OpenedChain, UnfoldedBlock } from '../../storage/types.ts'
+import type { OpenedChain, UnpersistedBlock } from '../../storage/types.ts'
 import { type LiveBlock, newBlock } from './live-block.ts'
-import { emit, type WriterState } from './state.ts'
 import type { WriterOptions } from './types.ts'
+import { emit, type WriterState } from './writer-state.ts'
 
-/** @throws {Error} when the arena cannot hold what the store has. */
+/**
+ * Puts unpersisted blocks back into diff layers.
+ * @throws {Error} when the arena is too small for them
+ */
 export function recoverBlocks(state: WriterState, opened: OpenedChain): void {
   const { chain } = state
-  for (const stored of opened.unfolded) {
+  for (const stored of opened.unpersisted) {
     const parent = chain.canonical
     const block = refill(state.options, parent, stored)
     chain.add(block)
@@ -20,11 +26,11 @@ export function recoverBlocks(state: WriterState, opened: OpenedChain): void {
     chain.pending = block
     const { id } = block.handle
     const request = { type: 'adopt', id, parentId: parent.handle.id, hash: stored.hash } as const
-    emit(state, { type: 'keeper', request })
+    emit(state, { type: 'persistence', request })
   }
 }
 
-/** A folded block that only the store knows. */
+/** Makes a persisted block that only the store has. */
 export function storedBlock(
   { store }: WriterOptions,
   handle: LiveBlock['handle'],
@@ -42,12 +48,14 @@ export function storedBlock(
   })
 }
 
-/** A canonical block by its hash, also one that was folded before this start, as far back as the chain can be unfolded. */
+/**
+ * Finds a canonical block by hash, also one from before this start, as far back as unwinds reach.
+ */
 export function decidedParent(state: WriterState, hash: LiveBlock['hash']): LiveBlock | undefined {
   const { chain, options, limits } = state
   const live = chain.finished(hash)
   if (live === chain.base || live?.state === 'canonical') return live
-  if (live !== undefined && live.state !== 'folded') return undefined
+  if (live !== undefined && live.state !== 'persisted') return undefined
   const { store, publisher } = options
   const header = store.header(hash)
   const number = header && Number(decodeHeader(header).number)
@@ -56,26 +64,26 @@ export function decidedParent(state: WriterState, hash: LiveBlock['hash']): Live
     return undefined
   const decided = store.hashOfNumber(number)
   const isDecided = decided !== undefined && equalBytes(decided, hash)
-  // After an unfold the base is lower than it was, and less is kept below it.
-  if (!isDecided || !store.isUnfoldable(number)) return undefined
+  // After an unwind the base is lower, and fewer blocks below it can be unwound.
+  if (!isDecided || !store.canUnwindTo(number)) return undefined
   const block = live ?? storedBlock(options, publisher.stored({ number, hash }), hash)
   chain.add(block)
   return block
 }
 
-function refill(options: WriterOptions, parent: LiveBlock, stored: UnfoldedBlock): LiveBlock {
+function refill(options: WriterOptions, parent: LiveBlock, stored: UnpersistedBlock): LiveBlock {
   const { publisher } = options
   const header = decodeHeader(stored.header)
-  const handle = publisher.begin(parent.handle)
+  const handle = publisher.start(parent.handle)
   const transactions = stored.transactions.map(({ raw, from }, at) => ({
     transaction: decodeTransaction(raw, from),
     receipt: decodeStoredReceipt(stored.receipts[at]!),
   }))
   const { hash, diff } = stored
-  const isHeld =
+  const fits =
     publisher.add(handle, { index: 0, diff, header, hash, transactions }) === 'added' &&
     publisher.finish(handle, header, hash) === 'added'
-  if (!isHeld)
+  if (!fits)
     throw new Error(
       `no view memory for stored block ${stored.number}: raise --view-memory, or --held-flashblocks to what it was`,
     )

@@ -1,8 +1,9 @@
 /**
- * The small steps of a block's life that both of its sources take, and those of refunds of gas that
- * flashblocks state (specs.optimism.io: Subblocks, post_exec_tx). Each restates the refunds of the
- * whole block. They change balances, which a later transaction may read: where one of an earlier
- * transaction changes, the block is executed again from its start.
+ * Steps of a block that flashblocks and upstream blocks share, and gas refunds that flashblocks
+ * state (specs.optimism.io: Subblocks, post_exec_tx).
+ * Each flashblock restates the refunds of the whole block. Refunds change balances that later
+ * transactions may read. A changed refund of an earlier transaction therefore restarts the block's
+ * execution.
  */
 import { postExecIn } from '../../execution/transaction/post-exec.ts'
 import type {
@@ -12,10 +13,10 @@ import type {
   BlockSums,
 } from '../../execution/transaction/types.ts'
 import type { Flashblock } from '../../flashblocks/types.ts'
-import { encodeHeader } from '../../primitives/header-codec.ts'
+import { encodeHeader } from '../../primitives/header.ts'
 import { ZERO_32 } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
-import { WHOLE_INDEX } from '../../views/whole-index.ts'
+import { FULL_BLOCK_INDEX } from '../../views/types.ts'
 import { type Mismatch, mismatch } from './checks.ts'
 import { relayEnd } from './feeds.ts'
 import {
@@ -27,15 +28,18 @@ import {
   openExecution,
   step,
 } from './live-block.ts'
-import { emit, type WriterState } from './state.ts'
+import { emit, type WriterState } from './writer-state.ts'
 
-/** All of the block's transactions are there: its root is the keeper's, where it keeps a trie. */
+/**
+ * Ends a block with all its transactions. Where there is a trie, the persistence thread computes
+ * its root.
+ */
 export async function end(state: WriterState, block: LiveBlock): Promise<void> {
   await close(state, block)
-  askRoot(state, block)
+  requestRoot(state, block)
 }
 
-/** Execution is over: the parent's state is let go. */
+/** Ends the execution and releases the parent's state. */
 export async function close(state: WriterState, block: LiveBlock): Promise<void> {
   if (block.open === undefined) throw new Error(`block ${block.handle.number} is not open`)
   block.content = await contentOf(block.open.execution)
@@ -45,15 +49,15 @@ export async function close(state: WriterState, block: LiveBlock): Promise<void>
   relayEnd(state, block)
 }
 
-/** Of the transactions so far. */
-export function askRoot(state: WriterState, block: LiveBlock): void {
+/** Requests the root after the transactions so far, if the persistence thread has a trie. */
+export function requestRoot(state: WriterState, block: LiveBlock): void {
   if (state.options.isLazy === true) return
   block.rootsDue++
   block.rootIndex = block.index
-  emit(state, { type: 'keeper', request: { type: 'root', id: block.handle.id } })
+  emit(state, { type: 'persistence', request: { type: 'root', id: block.handle.id } })
 }
 
-/** A block that came to nothing before the chain knew of it. */
+/** Drops a block that was not added to the chain. */
 export function discard({ options }: WriterState, block: LiveBlock): void {
   step(block, 'drop')
   block.open?.release()
@@ -61,7 +65,11 @@ export function discard({ options }: WriterState, block: LiveBlock): void {
   options.publisher.drop(block.handle)
 }
 
-/** Newest part of an open block, all checks passed: into its table, and to the keeper's trie. 'full': nothing was changed. */
+/**
+ * Adds the newest checked part of an open block to its diff layer and to the persistence thread's
+ * trie.
+ * @returns 'full' with nothing changed
+ */
 export function addIncrement(
   state: WriterState,
   block: LiveBlock,
@@ -76,15 +84,15 @@ export function addIncrement(
   const { execution } = block.open!
   const { index, header, hash, diff } = part
   const transactions = execution.executed.slice(part.from)
-  const { publisher, isLazy, tellsChanges } = state.options
+  const { publisher, isLazy, emitsChanges } = state.options
   const added = publisher.add(block.handle, { index, diff, header, hash, transactions })
   if (added === 'full') return 'full'
   step(block, 'extend')
-  if (tellsChanges === true) block.untold.push({ index, header, hash, diff, transactions })
+  if (emitsChanges === true) block.unpublished.push({ index, header, hash, diff, transactions })
   block.header = header
   block.hash = hash
   block.index = index
-  block.momentary.push({
+  block.partialHeaders.push({
     hash,
     header: encodeHeader(header),
     index,
@@ -95,17 +103,17 @@ export function addIncrement(
   const isDeep = parent!.handle.number < state.chain.base.handle.number
   if (!isDeep && isLazy !== true)
     emit(state, {
-      type: 'keeper',
+      type: 'persistence',
       request: { type: 'advance', id, parentId: parent!.handle.id, diff },
     })
   return 'added'
 }
 
 /**
- * Adds what was executed after the checkpoint, which no flashblock has. False: there is no memory
- * for it.
+ * Adds the transactions after the checkpoint, which are in no flashblock.
+ * @returns false when there is no memory for them
  */
-export async function addRest(
+export async function addRemainder(
   state: WriterState,
   block: LiveBlock,
   checkpoint: BlockCheckpoint,
@@ -113,11 +121,11 @@ export async function addRest(
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: block.header.withdrawalsRoot }
   const { header, hash } = headerOf(partsOf(block), roots)
   const diff = await block.open!.execution.diff(checkpoint)
-  const part = { index: WHOLE_INDEX, header, hash, diff, from: checkpoint.transactions }
+  const part = { index: FULL_BLOCK_INDEX, header, hash, diff, from: checkpoint.transactions }
   return addIncrement(state, block, part) === 'added'
 }
 
-/** What a header is made of, while transactions may still come and after. */
+/** Returns the inputs of a block's header, for open and ended blocks. */
 export function partsOf(block: LiveBlock): Pick<
   NonNullable<LiveBlock['content']>,
   'attributes' | 'rules'
@@ -129,10 +137,7 @@ export function partsOf(block: LiveBlock): Pick<
   return { attributes, rules, sums: block.open!.execution.sums() }
 }
 
-/**
- * Whether a flashblock gives earlier transactions of its block other refunds than they were shown
- * with.
- */
+/** Whether a flashblock changes refunds of earlier transactions of its block. */
 export function isRestated(execution: BlockExecution, { delta }: Flashblock): boolean {
   const { postExec } = execution.attributes
   const isSame = execution.refund(postExecIn(delta.postExec))
@@ -144,7 +149,7 @@ export const hasPostExec = ({ open }: LiveBlock): boolean =>
   open?.execution.attributes.postExec !== undefined
 
 /**
- * The block of the same payload with other refunds, in which nothing is executed yet.
+ * Opens the block of the same payload again with other refunds; nothing is executed yet.
  * @throws {ViewError} when the parent's state is gone
  */
 export function reopen(
@@ -154,28 +159,34 @@ export function reopen(
 ): LiveBlock & { readonly open: OpenPart } {
   const attributes = { ...open!.execution.attributes, postExec }
   const { handle, header, hash } = parent!
-  const again = openExecution(state, hash, attributes)
+  const reopened = openExecution(state, hash, attributes)
   return Object.assign(
-    newBlock('begin', {
-      handle: state.options.publisher.begin(handle, payloadId),
-      ...{ parent, payloadId, feed, header, hash, endFrame, isEndOver },
+    newBlock('start', {
+      handle: state.options.publisher.start(handle, payloadId),
+      parent,
+      payloadId,
+      feed,
+      header,
+      hash,
+      endFrame,
+      isEndOver,
     }),
-    { open: again },
+    { open: reopened },
   )
 }
 
-/** Executes the flashblocks that were shown, with the refunds that the new block is opened with. */
-export async function executeAgain(
+/** Executes the visible flashblocks again with the new block's refunds. */
+export async function reexecute(
   state: WriterState,
   block: LiveBlock,
   before: LiveBlock,
 ): Promise<Mismatch | 'full' | undefined> {
   const { execution } = block.open!
   const { executed } = before.open!.execution
-  await execution.begin()
-  // No hash that was stated covers the new sums, so no root is taken over.
+  await execution.start()
+  // No stated hash covers the new sums, so no root is copied.
   const roots = { stateRoot: ZERO_32, withdrawalsRoot: ZERO_32 }
-  for (const { index, transactionCount } of before.momentary) {
+  for (const { index, transactionCount } of before.partialHeaders) {
     const checkpoint = index === 0 ? undefined : execution.checkpoint()
     const from = execution.executed.length
     for (const { transaction } of executed.slice(from, transactionCount)) {
@@ -192,10 +203,10 @@ export async function executeAgain(
 }
 
 /**
- * Adds the post-exec transaction that the newest flashblock states: the last one of a block that is
- * all there.
- * @param isRight asked with the transaction in the block; false undoes it
- * @returns false: nothing has changed
+ * Adds the post-exec transaction that the newest flashblock states, as the last of a block that has
+ * all others.
+ * @param isRight called with the transaction in the block; false undoes it
+ * @returns false when nothing has changed
  */
 export async function addPostExec(
   state: WriterState,
@@ -209,7 +220,7 @@ export async function addPostExec(
   let isDone = false
   try {
     const { status } = await execution.execute(postExec)
-    isDone = status === 'executed' && isRight() && (await addRest(state, block, checkpoint))
+    isDone = status === 'executed' && isRight() && (await addRemainder(state, block, checkpoint))
   } finally {
     if (!isDone) execution.revert(checkpoint)
   }

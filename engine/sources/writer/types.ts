@@ -1,87 +1,97 @@
-/** The writer's events, effects and limits. */
-import type { ChainReader, SealedBlock } from '../../chain/types.ts'
+/** Events, effects and limits of the writer. */
+import type { ChainReader, UpstreamBlock } from '../../chain/types.ts'
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
-import type { FeedMessage, FeedPlace } from '../../flashblocks/types.ts'
+import type { FeedMessage, FeedMessageId } from '../../flashblocks/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { MissingKey } from '../../state/reader.ts'
 import type {
-  Beginning,
-  KeeperAnswer,
-  KeeperRequest,
+  PersistenceRequest,
+  PersistenceResponse,
+  ResyncStart,
   StoredHead,
   StoreReader,
 } from '../../storage/types.ts'
-import { HELD_BLOCKS } from '../../views/memory.ts'
+import { RETAINED_BLOCKS } from '../../views/memory.ts'
 import type { Publisher } from '../../views/types.ts'
 import type { NewChanges } from './changes.ts'
 
-/** Of packets that an earlier run of the process has executed: nobody stands for them any more. */
+/** Feed number of packets that an earlier run of the process executed. */
 export const JOURNAL_FEED = -1
 
 export type FeedPacket = {
-  /** Which feed has sent it: 0 where there is only one. */
+  /** Number of the feed that sent the packet; 0 with a single feed. */
   readonly feed: number
   readonly message: FeedMessage
   /** xxh3 of the packet. */
   readonly digest: bigint
-  /** Monotonic milliseconds. */
   readonly receivedAtMs: number
-  /** As it came; undefined: nobody relays it. */
+  /** The frame as received; undefined: the packet is not relayed. */
   readonly raw?: Bytes | undefined
 }
 
 export type WriterEvent =
   | { readonly type: 'packet'; readonly packet: FeedPacket }
-  | { readonly type: 'sealed'; readonly block: SealedBlock }
-  | { readonly type: 'answer'; readonly answer: KeeperAnswer }
-  /** Of our own sequencer: canonical goes back to this block of its own, which is not below finalized. */
+  | { readonly type: 'sealed'; readonly block: UpstreamBlock }
+  | { readonly type: 'answer'; readonly response: PersistenceResponse }
+  /** The node's own sequencer moves canonical back to one of its blocks, not below finalized. */
   | { readonly type: 'rewind'; readonly to: StoredHead }
-  /** Of the same: blocks above this one do not become final, until more than `pinBlocks` stand on it; undefined: as they do. */
+  /**
+   * The sequencer keeps blocks above `number` from becoming final until more than `pinBlocks` stand
+   * on it. undefined ends the pin.
+   */
   | { readonly type: 'pin'; readonly number: number | undefined }
-  /** A feed's connection opened or ended: packets of it may have been lost between. */
+  /** A feed's connection opened or closed. Packets may have been lost between the two. */
   | {
       readonly type: 'feed'
       readonly feed: number
       readonly isConnected: boolean
-      /** It has sent, or sends now, what came between. */
+      /** The feed sends all packets since the connection was lost. */
       readonly isResumed?: boolean
     }
-  /** Safe and finalized as the source says; until the first of these they trail canonical by fixed lags. */
+  /** Labelled heads from the source. Before the first report they trail canonical by fixed lags. */
   | { readonly type: 'marks'; readonly safe: number; readonly finalized: number }
-  /** The keys of a `need` can be read now, or why not. */
+  /** The keys of a `need` can be read now; `failed` gives the reason if they cannot. */
   | { readonly type: 'fetched'; readonly request: number; readonly failed?: string | undefined }
-  /** The newest blocks are not what another engine makes of them: what is pending goes, and nothing more comes. */
+  /**
+   * Another engine, or the upstream's state, contradicts the newest blocks. The writer drops
+   * pending and halts with this reason.
+   */
   | { readonly type: 'distrust'; readonly reason: string }
-  /** Our head cannot be gone on from: all state goes, and a lazy one begins at another block. Answered with an effect 'begun' or 'notBegun'. */
-  | ({ readonly type: 'begin' } & LazyBeginning)
-  /** There is nothing else to do. */
+  /**
+   * A lazy state is dropped and restarts at another block, because the chain cannot continue from
+   * its head. An effect `begun` or `notBegun` follows.
+   */
+  | ({ readonly type: 'begin' } & LazyResync)
+  /** The thread is idle, so the writer may execute speculatively. */
   | { readonly type: 'ahead' }
-  /** The time asked for by `wakeAtMs` has come. */
+  /** The time that `wakeAtMs` requested has come. */
   | { readonly type: 'tick' }
 
-/** What a lazy state begins anew with. */
-export type LazyBeginning = {
+export type LazyResync = {
   /** The newest block of `start`. */
   readonly head: StoredHead
-  readonly start: Beginning
-  /** For the log. */
+  readonly start: ResyncStart
+  /** Reason for the log. */
   readonly why: string
 }
 
-/** What the thread around the writer has to do, in order. */
+/** Work for the thread around the writer, in order. */
 export type WriterEffect =
-  | { readonly type: 'keeper'; readonly request: KeeperRequest }
+  | { readonly type: 'persistence'; readonly request: PersistenceRequest }
   | {
       readonly type: 'published'
-      readonly record: number
+      readonly snapshot: number
       readonly canonical: number
       readonly complete: number
       readonly pending: number
       readonly index: number
-      /** Hashes of the transactions that became visible with this record. */
+      /** Hashes of the transactions that became visible with this snapshot. */
       readonly transactions: readonly Bytes[]
-      /** Milliseconds from the packet's arrival to the publish, and of the execution alone; 0 where no packet was executed. */
+      /**
+       * Milliseconds from the packet's arrival to the publish, and of execution alone; 0 without an
+       * executed packet.
+       */
       readonly publishMs: number
       readonly executeMs: number
     }
@@ -94,27 +104,33 @@ export type WriterEffect =
       readonly gasUsed: bigint
       readonly ms: number
     }
-  /** A flashblock was executed and published. */
   | { readonly type: 'executed'; readonly packet: FeedPacket }
-  /** A frame of a feed as it came: its flashblock is shown, or with an End, its block has all that was relayed of it and nothing else. */
-  | { readonly type: 'relay'; readonly place: FeedPlace; readonly raw: Bytes }
-  /** The newest snapshot has these changes, for readers of the enriched feed. */
+  /**
+   * A feed's frame as received. Its flashblock is visible; an End means that the block has exactly
+   * the relayed flashblocks.
+   */
+  | { readonly type: 'relay'; readonly messageId: FeedMessageId; readonly raw: Bytes }
+  /** Changes in the newest snapshot, for readers of the enriched feed. */
   | { readonly type: 'changes'; readonly changes: NewChanges }
   | NeedEffect
   /**
-   * A canonical block is not what we make of it: its source asks somebody else. The same block again is taken at its word, and halts.
-   * `field` is `state` where its state cannot be had: the writer drops it and the blocks after it.
-   * `field` is `queue` where too many blocks wait: the writer drops this one.
+   * A canonical block differs from our execution, so its source asks another upstream. When the
+   * same block comes again, the writer halts. `field` is `state` when the state cannot be fetched:
+   * the writer drops all waiting canonical blocks. `field` is `queue` when too many blocks wait:
+   * the writer drops this block.
    */
   | {
       readonly type: 'refused'
       readonly number: number
       readonly hash: Bytes
       readonly field: string
-      /** Why a transaction cannot be in it; undefined: the field says all. */
+      /** Reason why a transaction is invalid; undefined: `field` is the whole reason. */
       readonly reason?: string
     }
-  /** A canonical block takes the place of one that flashblocks had shown; `lost` of the latter's transactions, and of those above it, are not in it. */
+  /**
+   * A canonical block replaces a block that flashblocks had made visible. `lost`: visible
+   * transactions from this height on that the canonical block lacks.
+   */
   | {
       readonly type: 'replaced'
       readonly number: number
@@ -123,17 +139,20 @@ export type WriterEffect =
       readonly lost: readonly Bytes[]
     }
   | CheckEffect
-  | BegunEffect
-  /** What was to begin anew goes on from where it was. */
+  | ResyncedEffect
+  /** The resync was refused and the chain continues at its head. */
   | { readonly type: 'notBegun'; readonly reason: string }
   | { readonly type: 'count'; readonly what: string; readonly by: number }
-  /** For the log, sampled. */
+  /** Log line; sampled. */
   | { readonly type: 'warning'; readonly message: string }
   | { readonly type: 'halted'; readonly message: string; readonly isFatal: boolean }
-  /** The arena is full: whoever reads this record or an older one is to be stopped. */
-  | { readonly type: 'cancel'; readonly record: number }
+  /** The arena is full. Readers of this snapshot and of older ones must be stopped. */
+  | { readonly type: 'cancel'; readonly snapshot: number }
 
-/** State that execution asked for and nobody has: an event `fetched` with the same request follows. */
+/**
+ * State that execution needs and the node lacks. An event `fetched` with the same request number
+ * follows.
+ */
 export type NeedEffect = {
   readonly type: 'need'
   readonly request: number
@@ -141,81 +160,102 @@ export type NeedEffect = {
   readonly for: 'canonical' | 'flashblock'
 }
 
-/** A lazy state has begun anew at a block; blocks up to `keptUpTo` are readable as before. */
-export type BegunEffect = {
+/** A lazy state has restarted at a block. Blocks up to `keptUpTo` remain readable. */
+export type ResyncedEffect = {
   readonly type: 'begun'
   readonly number: number
   readonly hash: Bytes
   readonly safe: number
   readonly finalized: number
-  /** What was canonical before. */
+  /** Number of the canonical head before the resync. */
   readonly before: number
-  /** undefined: nothing of before is kept. */
+  /** undefined: no block from before the resync is retained. */
   readonly keptUpTo: number | undefined
   readonly why: string
 }
 
-/** Without a trie no root tells of a mistake: some keys that a block wrote, for the source to look up at that block's hash. */
+/**
+ * Some keys that a block wrote, for the source to look up at its hash. Without a trie no root
+ * reveals a mistake.
+ */
 export type CheckEffect = {
   readonly type: 'check'
   readonly number: number
   readonly hash: Bytes
   readonly keys: readonly CheckedKey[]
 }
-/** `value`: 72 bytes of an account, 32 of a slot; undefined: absent, or zero. */
+/** `value`: 72 bytes of an account or 32 bytes of a slot; undefined: absent or zero. */
 export type CheckedKey = {
   readonly key: Extract<MissingKey, { readonly kind: 'account' | 'slot' }>
   readonly value: Bytes | undefined
 }
 
 export type WriterLimits = {
-  /** Appended blocks that are not folded, at most `foldDepth + backlog`: then canonical waits for the keeper. */
+  /**
+   * Canonical waits for the persistence thread at `foldDepth + backlog` appended blocks that are
+   * not persisted.
+   */
   readonly foldDepth: number
   readonly backlog: number
   /** Complete blocks above canonical at which flashblocks are ignored. */
   readonly ahead: number
-  /** Of each feed, packets that wait for the hash of their block's parent, for those before them, or for their feed's turn; and their bytes. */
-  readonly heldPackets: number
-  readonly heldBytes: number
-  /** Milliseconds in which a flashblock that was overtaken still comes, and after which a feed that sends nothing is silent: longer than from one flashblock to the next. */
+  /**
+   * Limits for each feed: packets that wait for a parent hash, earlier packets or the feed's turn,
+   * and their bytes.
+   */
+  readonly bufferedPackets: number
+  readonly bufferedBytes: number
+  /**
+   * Milliseconds after which a missing flashblock is reported and a feed without news is silent.
+   * The value must exceed the interval of flashblocks.
+   */
   readonly cadenceMs: number
-  /** Canonical blocks in a row without a flashblock after which the feeds count as away. */
+  /** Canonical blocks in a row without flashblocks after which all feeds count as silent. */
   readonly silentBlocks: number
-  /** Canonical blocks that wait. */
+  /** Length limit of the queue of canonical blocks. */
   readonly sealedBlocks: number
-  /** Milliseconds that a canonical block waits for flashblocks of its own that may still be under way. */
+  /** Milliseconds that a canonical block waits for its own flashblocks. */
   readonly sealedGraceMs: number
-  /** Milliseconds after which a canonical block that found no memory is tried again, and after which that is fatal. */
+  /**
+   * Milliseconds between retries of a canonical block without memory, and milliseconds until the
+   * lack is fatal.
+   */
   readonly retryMs: number
   readonly memoryGraceMs: number
-  /** For one event: how often missing state is asked for, and how many keys; then how long a canonical block rests. */
+  /**
+   * Limits for one event: requests for missing state, keys, and milliseconds between retries of a
+   * canonical block.
+   */
   readonly fetchRounds: number
   readonly fetchKeys: number
-  readonly fetchRestMs: number
-  /** How often it rests before it goes back to its source. */
-  readonly fetchRests: number
-  /** Milliseconds after which an answer to `need` does not come any more. */
+  readonly fetchBackoffMs: number
+  /** Retries before a canonical block goes back to its source. */
+  readonly fetchRetries: number
+  /** Milliseconds after which a request for state counts as failed. */
   readonly fetchMs: number
-  /** Milliseconds of a run that only looks for more that is missing. */
+  /** Milliseconds that a prefetch run may take. */
   readonly scoutMs: number
-  /** Keys of a canonical block that are named for a check, where no trie is kept. */
+  /** Keys of each canonical block that are checked where there is no trie. */
   readonly checkedKeys: number
-  /** Folded blocks that a reorg may still go back to. */
+  /** Persisted blocks that a reorg can unwind. */
   readonly undoBlocks: number
-  /** Blocks that safe and finalized stay behind canonical where no source says where they are. A development chain gives its own. */
+  /**
+   * Blocks by which safe and finalized trail canonical without labels from a source. A development
+   * chain sets its own.
+   */
   readonly safeLag: number
   readonly finalizedLag: number
-  /** Blocks for which a pin keeps others from becoming final. */
+  /** Blocks for which a pin keeps later blocks from becoming final. */
   readonly pinBlocks: number
   /** Milliseconds between two warnings of one kind. */
   readonly sampleMs: number
 }
 export const WRITER_LIMITS: WriterLimits = {
-  foldDepth: HELD_BLOCKS,
+  foldDepth: RETAINED_BLOCKS,
   backlog: 4,
   ahead: 8,
-  heldPackets: 256,
-  heldBytes: 32 * 1024 * 1024,
+  bufferedPackets: 256,
+  bufferedBytes: 32 * 1024 * 1024,
   cadenceMs: 250,
   silentBlocks: 3,
   sealedBlocks: 256,
@@ -224,8 +264,8 @@ export const WRITER_LIMITS: WriterLimits = {
   memoryGraceMs: 5_000,
   fetchRounds: 16,
   fetchKeys: 1_000,
-  fetchRestMs: 1_000,
-  fetchRests: 5,
+  fetchBackoffMs: 1_000,
+  fetchRetries: 5,
   fetchMs: 30_000,
   scoutMs: 50,
   checkedKeys: 3,
@@ -242,19 +282,22 @@ export type WriterOptions = {
   readonly store: StoreReader
   readonly reader: ChainReader
   readonly publisher: Publisher
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now: () => number
-  /** Milliseconds since 1970: when promises are made; undefined: `now` does for them too. */
+  /** Returns milliseconds since 1970 for the promise ledger; undefined: `now` is used. */
   readonly wallMs?: () => number
-  /** No trie is kept: roots are the source's, and a block's hash is what the next one's base says. */
+  /** There is no trie: roots come from the source, and block hashes from the next block's base. */
   readonly isLazy?: boolean
-  /** Somebody reads the enriched feed. */
-  readonly tellsChanges?: boolean
-  /** Somebody wants to know which flashblocks were executed. */
-  readonly tellsExecuted?: boolean
-  /** Which keys are checked, where no trie is kept. */
+  /** The enriched feed has readers. */
+  readonly emitsChanges?: boolean
+  /** Effects `executed` are wanted. */
+  readonly emitsExecuted?: boolean
+  /** Seed for the choice of checked keys where there is no trie. */
   readonly seed?: number
-  /** The source says what is safe and final. Until it does, that is what was stored: nothing becomes final by a start. */
-  readonly hasMarks?: boolean
+  /**
+   * The source reports labelled heads. Until its first report the stored labels apply, so that no
+   * start makes blocks final.
+   */
+  readonly hasLabelledHeads?: boolean
   readonly limits?: Partial<WriterLimits>
 }

@@ -1,4 +1,7 @@
-/** Events that wait for state which nobody has yet: asked for with all that is known to be missing, and applied again when it is there. */
+/**
+ * Events that wait for missing state. All keys known to be missing are requested, and the event is
+ * applied again afterwards.
+ */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import type { Engine } from '../../evm/engine.ts'
 import { openBlock } from '../../execution/block/block.ts'
@@ -13,27 +16,33 @@ import {
 import { collectingReader, MissingKeys, readNamed } from '../../state/collecting.ts'
 import { overlayReader } from '../../state/overlay.ts'
 import { MissingError, type MissingKey, type StateReader } from '../../state/reader.ts'
-import { count, emit, type Wait, type WriterState, wakeAt } from './state.ts'
 import type { NeedEffect } from './types.ts'
+import { count, emit, type Wait, type WriterState, wakeAt } from './writer-state.ts'
 
-/** Asks for the keys. undefined: the event has asked often enough, or for enough. */
-export function ask<Event>(
+/**
+ * Requests the keys.
+ * @returns undefined when the event has reached its limit of requests or keys
+ */
+export function requestState<Event>(
   state: WriterState,
   { event, before }: { readonly event: Event; readonly before: Wait<Event> | undefined },
   { missing, purpose }: { readonly missing: MissingError; readonly purpose: NeedEffect['for'] },
 ): Wait<Event> | undefined {
   const { limits, options } = state
-  const asked = before ?? { rounds: 0, keys: 0 }
-  const keys = missing.missing.slice(0, limits.fetchKeys - asked.keys)
-  if (asked.rounds >= limits.fetchRounds || keys.length === 0) return undefined
+  const requested = before ?? { rounds: 0, keys: 0 }
+  const keys = missing.missing.slice(0, limits.fetchKeys - requested.keys)
+  if (requested.rounds >= limits.fetchRounds || keys.length === 0) return undefined
   const request = need(state, keys, purpose)
   const untilMs = options.now() + limits.fetchMs
   wakeAt(state, untilMs)
-  const [rounds, all] = [asked.rounds + 1, asked.keys + keys.length]
+  const [rounds, all] = [requested.rounds + 1, requested.keys + keys.length]
   return { event, request, rounds, keys: all, untilMs, isOver: false }
 }
 
-/** Gives the number of the request. Nobody needs to wait for it. */
+/**
+ * Requests keys without a wait.
+ * @returns the number of the request
+ */
 export function need(
   state: WriterState,
   keys: readonly MissingKey[],
@@ -45,8 +54,12 @@ export function need(
   return request
 }
 
-/** Runs `work`; what it misses is thrown with everything else that it would miss. @throws {MissingError} {ViewError} */
-export async function withScout<Result>(
+/**
+ * Runs `run`; on missing state, a prefetch extends the error with the other missing keys.
+ * @throws {MissingError}
+ * @throws {ViewError}
+ */
+export async function withPrefetch<Result>(
   state: WriterState,
   run: () => Promise<Result>,
   about: () => Promise<Omit<Scouted, 'senderOf'>>,
@@ -59,47 +72,51 @@ export async function withScout<Result>(
     const untilMs = options.now() + limits.scoutMs
     const isExpired = () => options.now() >= untilMs
     const scouted = { ...(await about()), senderOf: expected.senderOf }
-    throw await scout(options, scouted, { first: error, most: limits.fetchKeys, isExpired })
+    throw await prefetch(options, scouted, { first: error, max: limits.fetchKeys, isExpired })
   }
 }
 
-/** The state after what was executed so far. */
+/** Returns the state after the transactions executed so far. */
 export const stateAfter = async (
   execution: BlockExecution,
   under: StateReader,
 ): Promise<StateReader> => overlayReader(await execution.diff(), under)
 
 type Scouted = {
-  /** The state in which the first of the transactions runs; before it the block begins, where `begins`. */
+  /** The state before the first transaction; with `starts`, before the start of the block. */
   readonly reader: StateReader
   readonly attributes: BlockAttributes
-  readonly begins: boolean
+  readonly starts: boolean
   readonly transactions: readonly Bytes[]
   readonly senderOf: SenderOf
 }
 
-/** What else a run will ask for: it is done once more with zeros in place of what is missing, and thrown away. All keys that `first` and such a run name, at most `most`. @throws {ViewError} */
-async function scout(
+/**
+ * Runs the transactions again with zeros for missing values and discards the result.
+ * @returns an error with the keys of `first` and of this run, at most `max`
+ * @throws {ViewError}
+ */
+async function prefetch(
   context: { readonly chain: ChainSpec; readonly engine: Engine },
-  { reader, attributes, begins, transactions, senderOf }: Scouted,
+  { reader, attributes, starts, transactions, senderOf }: Scouted,
   bounds: {
     readonly first: MissingError
-    readonly most: number
+    readonly max: number
     readonly isExpired: () => boolean
   },
 ): Promise<MissingError> {
-  const missing = new MissingKeys(bounds.most)
-  for (const key of bounds.first.missing) missing.note(key)
+  const missing = new MissingKeys(bounds.max)
+  for (const key of bounds.first.missing) missing.add(key)
   const collecting = collectingReader(reader, missing)
   const decoded = transactions.flatMap((raw) => decode(raw, senderOf))
   for (const transaction of decoded) readNamed(collecting, transaction)
   const execution = openBlock({ ...context, reader: collecting, attributes })
   try {
-    if (begins) await noted(() => execution.begin(), missing)
+    if (starts) await collectMissing(() => execution.start(), missing)
     for (const transaction of decoded) {
       if (bounds.isExpired() || missing.isFull) break
       const limits = { isExpired: bounds.isExpired }
-      await noted(() => execution.execute(transaction, limits), missing)
+      await collectMissing(() => execution.execute(transaction, limits), missing)
     }
   } finally {
     execution.close()
@@ -108,12 +125,12 @@ async function scout(
   return new MissingError(first, ...missing.list().slice(1))
 }
 
-async function noted(run: () => Promise<unknown>, missing: MissingKeys): Promise<void> {
+async function collectMissing(run: () => Promise<unknown>, missing: MissingKeys): Promise<void> {
   try {
     await run()
   } catch (error) {
     if (!(error instanceof MissingError)) throw error
-    for (const key of error.missing) missing.note(key)
+    for (const key of error.missing) missing.add(key)
   }
 }
 

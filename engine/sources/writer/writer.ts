@@ -1,14 +1,16 @@
-/** The writer: decides what readers see. Events in, effects out; one event at a time. */
+/** The writer decides what readers see. Events become effects, one event at a time. */
 import type { SignedEnvelope } from '../../primitives/transaction.ts'
 import { ViewError } from '../../state/reader.ts'
-import type { Marks, OpenedChain } from '../../storage/types.ts'
-import { onAnswer } from './answers.ts'
+import type { LabelledHeads, OpenedChain } from '../../storage/types.ts'
 import { nameEnd } from './ends.ts'
 import { isAnyConnected, onFeed } from './feeds.ts'
-import { goOnBeginning, onBegin, onRewind, tryRewind } from './moves.ts'
+import { continueResync, onResync, onRewind, tryRewind } from './moves.ts'
 import { onPacket, onPacketFetched, resumePackets } from './packets.ts'
 import { recoverBlocks, storedBlock } from './recover.ts'
-import { onSealedFetched, queueSealed, trySealed } from './sealed.ts'
+import { onResponse } from './responses.ts'
+import type { WriterEffect, WriterEvent, WriterOptions } from './types.ts'
+import { onUpstreamBlockFetched, queueUpstreamBlock, tryUpstreamBlock } from './upstream-block.ts'
+import { need } from './waits.ts'
 import {
   awaiting,
   createState,
@@ -20,30 +22,33 @@ import {
   submitLabels,
   type WriterState,
   warn,
-} from './state.ts'
-import type { WriterEffect, WriterEvent, WriterOptions } from './types.ts'
-import { need } from './waits.ts'
+} from './writer-state.ts'
 
 export interface ChainWriter {
   /**
-   * Applies one event to the end; the next one only after that. Throws when an invariant of our own memory is broken: nothing may be
-   * published after that.
+   * Applies one event; the caller waits before the next one.
+   * @throws {Error} when an invariant of the writer's memory is broken; nothing may be published
+   * afterwards
    */
   apply(event: WriterEvent): Promise<readonly WriterEffect[]>
-  /** When a tick is due, in monotonic milliseconds. */
+  /** Time of the next tick in monotonic milliseconds. */
   wakeAtMs(): number | undefined
-  /** The txpool has accepted it: it will probably be in the next flashblock. May be called while an event is applied. */
+  /**
+   * Notes an accepted txpool transaction that is likely in the next flashblock. The call is safe
+   * while an event is applied.
+   */
   expect(transaction: SignedEnvelope): void
-  /** Whether an event `ahead` would find something to do. */
-  canRunAhead(): boolean
-  /** Whether a block hash is one that flashblocks can stand on now. */
+  /** Whether an event `ahead` has work to do. */
+  canSpeculate(): boolean
+  /** Whether flashblocks can now stand on the block with this hash. */
   knows(hash: Uint8Array): boolean
   gauges(): Readonly<Record<string, number>>
 }
 
 /**
- * Puts the blocks that the keeper found appended and not folded back into tables and publishes the first record: readers have a chain
- * when this returns. `opened`: the keeper's; the publisher was opened on its fold head.
+ * Puts unpersisted blocks back into diff layers and publishes the first snapshot. Readers have a
+ * chain when this returns.
+ * @param opened what the persistence thread found; the publisher starts at its persisted head
  */
 export function openWriter(
   options: WriterOptions,
@@ -52,7 +57,7 @@ export function openWriter(
   readonly writer: ChainWriter
   readonly effects: readonly WriterEffect[]
 } {
-  const base = storedBlock(options, options.publisher.base, opened.foldHead.hash)
+  const base = storedBlock(options, options.publisher.base, opened.persistedHead.hash)
   const state = createState(options, base)
   recoverBlocks(state, opened)
   publish(state)
@@ -64,10 +69,12 @@ export function openWriter(
     },
     wakeAtMs: () => state.wakeAtMs,
     expect: (transaction) => state.expected.add(transaction),
-    canRunAhead() {
+    canSpeculate() {
       const open = awaiting(state)
       return (
-        state.distrust === undefined && open !== undefined && state.expected.canRun(open.execution)
+        state.haltReason === undefined &&
+        open !== undefined &&
+        state.expected.canRun(open.execution)
       )
     },
     knows: (hash) => state.chain.finished(hash) !== undefined,
@@ -79,69 +86,75 @@ export function openWriter(
 async function applyEvent(state: WriterState, event: WriterEvent): Promise<void> {
   const { canonical } = state.chain
   if (event.type === 'tick') state.wakeAtMs = undefined
-  if (event.type === 'distrust') onDistrust(state, event.reason)
-  if (state.distrust !== undefined && event.type !== 'answer') return
-  if (state.beginning !== undefined && !MEANWHILE.has(event.type)) return
+  if (event.type === 'distrust') onHaltRequest(state, event.reason)
+  if (state.haltReason !== undefined && event.type !== 'answer') return
+  if (state.resync !== undefined && !MEANWHILE.has(event.type)) return
   await guarded(state, async () => {
     switch (event.type) {
       case 'packet':
         return onPacket(state, event.packet)
       case 'sealed':
-        return queueSealed(state, event.block)
+        return queueUpstreamBlock(state, event.block)
       case 'rewind':
         return onRewind(state, event.to)
       case 'pin':
         state.pinned = event.number
         return
       case 'answer':
-        return onAnswer(state, event.answer)
+        return onResponse(state, event.response)
       case 'feed':
         return onFeed(state, event.feed, event)
       case 'marks':
-        return onMarks(state, event)
+        return onLabelledHeads(state, event)
       case 'fetched':
         return onFetched(state, event)
       case 'begin':
-        return onBegin(state, event)
+        return onResync(state, event)
       case 'ahead':
-        return runAhead(state)
+        return runSpeculatively(state)
       case 'tick':
       case 'distrust':
         return
     }
   })
-  if (state.distrust !== undefined) return giveUp(state)
-  if (state.beginning !== undefined) return goOnBeginning(state)
+  if (state.haltReason !== undefined) return giveUp(state)
+  if (state.resync !== undefined) return continueResync(state)
   await guarded(state, async () => {
-    // Canonical first; each step may make the next one of the other kind possible.
-    while ((await trySealed(state)) || (await nameEnd(state)) || (await resumePackets(state))) {}
+    // Canonical blocks go first. Each step can make a step of the other kind possible.
+    while (
+      (await tryUpstreamBlock(state)) ||
+      (await nameEnd(state)) ||
+      (await resumePackets(state))
+    ) {}
     tryRewind(state)
   })
   if (state.chain.canonical !== canonical) submitLabels(state)
 }
 
-/** Heard while a lazy state begins anew. */
+/** Events that are handled during a resync. */
 const MEANWHILE: ReadonlySet<WriterEvent['type']> = new Set([
   ...(['answer', 'feed', 'distrust'] as const),
 ])
 
-function onDistrust(state: WriterState, reason: string): void {
-  state.distrust ??= reason
+function onHaltRequest(state: WriterState, reason: string): void {
+  state.haltReason ??= reason
   emit(state, { type: 'halted', message: reason, isFatal: false })
   giveUp(state)
 }
 
-async function runAhead(state: WriterState): Promise<void> {
+async function runSpeculatively(state: WriterState): Promise<void> {
   const open = awaiting(state)
   const missing = open && (await state.expected.run(open.execution))
-  // Its flashblock may come: then this is there.
+  // The state is requested now, so that it is there when the flashblock arrives.
   if (missing !== undefined) need(state, missing, 'flashblock')
 }
 
-/** A label that goes back is visible at once, one that goes on when it is stored. */
-function onMarks(state: WriterState, { safe, finalized }: Marks): void {
+/**
+ * Takes new labelled heads. A lower label is visible at once, a higher label after it is stored.
+ */
+function onLabelledHeads(state: WriterState, { safe, finalized }: LabelledHeads): void {
   relabel(state, () => {
-    state.marks = { safe, finalized }
+    state.labelledHeads = { safe, finalized }
   })
   submitLabels(state)
 }
@@ -150,12 +163,15 @@ async function onFetched(
   state: WriterState,
   { request, failed }: { readonly request: number; readonly failed?: string | undefined },
 ): Promise<void> {
-  const { packetWait, sealedWait } = state
+  const { packetWait, blockWait } = state
   if (packetWait?.request === request) return onPacketFetched(state, packetWait, failed)
-  if (sealedWait?.request === request) onSealedFetched(state, failed)
+  if (blockWait?.request === request) onUpstreamBlockFetched(state, failed)
 }
 
-/** A state that is gone under an execution: the answers that say why are in the mailbox; the block is executed again after them. */
+/**
+ * Runs a step whose state can be lost. Responses in the mailbox give the reason, and the block is
+ * executed again after them.
+ */
 async function guarded(state: WriterState, run: () => Promise<void>): Promise<void> {
   try {
     await run()
@@ -175,24 +191,28 @@ function takeEffects(state: WriterState): readonly WriterEffect[] {
 }
 
 function gaugesOf(state: WriterState): Readonly<Record<string, number>> {
-  const { chain, held, early, rivals, lane, sealed, options, limits } = state
-  const { pages, freePages, heldPages, tables, records, oldestLease } = options.publisher.stats()
-  const isAway = state.blocksWithoutFeed >= limits.silentBlocks || !isAnyConnected(state)
+  const { chain, buffered, early, competing, blocked, upstreamBlocks, options, limits } = state
+  const { pages, freePages, pinnedPages, diffLayers, snapshots, oldestLease } =
+    options.publisher.stats()
+  const isFeedDown = state.blocksWithoutFeed >= limits.silentBlocks || !isAnyConnected(state)
   return {
     head_canonical: chain.canonical.handle.number,
     head_complete: chain.complete.handle.number,
     head_pending: chain.pending.handle.number,
     fold_lag: chain.canonical.handle.number - chain.base.handle.number,
-    held_frames: held.size + early.size + rivals.size + lane.size,
-    waiting_canonical_blocks: sealed.length,
-    /** Since a flashblock was executed: canonical blocks hide it from whoever looks at publishes. */
+    held_frames: buffered.size + early.size + competing.size + blocked.size,
+    waiting_canonical_blocks: upstreamBlocks.length,
+    /**
+     * Milliseconds since the last executed flashblock. Publishes do not show this time, because
+     * canonical blocks publish too.
+     */
     feed_silent_ms: Math.round(options.now() - state.executedAtMs),
-    feed_away: state.feeds.size > 0 && isAway ? 1 : 0,
+    feed_away: state.feeds.size > 0 && isFeedDown ? 1 : 0,
     view_pages: pages,
     view_free_pages: freePages,
-    view_held_pages: heldPages,
-    view_tables: tables,
-    view_records: records,
+    view_held_pages: pinnedPages,
+    view_tables: diffLayers,
+    view_records: snapshots,
     view_oldest_lease: oldestLease,
   }
 }

@@ -1,22 +1,28 @@
-/** Makes a block durable: everything about it, by hash, in one batch. */
-import { NO_BYTES } from '../../primitives/bytes.ts'
+/**
+ * Makes a block durable: all its rows, by hash, in one batch. The first block of a database is also
+ * persisted, safe and finalized; the caller writes its state.
+ */
+import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
+import { encodeHeader, type Header, hashHeader } from '../../primitives/header.ts'
+import { concatBytes } from '../../primitives/words.ts'
 import { codesOf } from '../../state/encoded-diff.ts'
 import { encodeList } from '../database/lists.ts'
 import { META } from '../database/meta.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
-import type { AppendBlock, Marks, StoredHead } from '../types.ts'
+import type { AppendBlock, LabelledHeads, StoredHead } from '../types.ts'
 import {
   encodeBody,
   encodeHead,
-  encodeMomentary,
   encodeNumber,
+  encodePartialHeader,
   numberThen,
   tailKey,
 } from './block-codec.ts'
 
 /**
- * Header, body, receipts, diff, new code, momentary headers and the durable head: all or nothing, also under `kill -9`. Again for a
- * block that is there: the same rows. `also`: puts what else belongs to this commit.
+ * Commits header, body, receipts, diff, new code, partial headers and the durable head: all or
+ * nothing, also under `kill -9`. A second append of a block writes the same rows.
+ * @param also puts further rows of this commit
  * @throws {DatabaseError} when the commit failed
  */
 export function appendBlock(
@@ -31,7 +37,7 @@ export function appendBlock(
   batch.commit()
 }
 
-/** The newest durable block is an older one again. */
+/** Makes an older block the newest durable one again. */
 export function writeDurableHead(
   database: Database,
   head: StoredHead,
@@ -52,20 +58,46 @@ function putAppended(batch: WriteBatch, block: AppendBlock): void {
   batch.put('diffs', hash, block.diff)
   batch.put('heights', numberThen(number, hash), NO_BYTES)
   for (const { hash, code } of codesOf(block.diff)) batch.put('code', hash, code)
-  for (const momentary of block.momentary) {
-    batch.put('momentary', momentary.hash, encodeMomentary(hash, momentary))
-    batch.put('momentary', numberThen(number, momentary.hash), NO_BYTES)
+  for (const partialHeader of block.partialHeaders) {
+    batch.put('momentary', partialHeader.hash, encodePartialHeader(hash, partialHeader))
+    batch.put('momentary', numberThen(number, partialHeader.hash), NO_BYTES)
   }
 }
 
-/** Safe and finalized. */
-export function putMarks(batch: WriteBatch, { safe, finalized }: Marks): void {
-  batch.put('meta', META.marks, numberThen(safe, encodeNumber(finalized)))
+export function putLabelledHeads(batch: WriteBatch, { safe, finalized }: LabelledHeads): void {
+  batch.put('meta', META.labelledHeads, numberThen(safe, encodeNumber(finalized)))
 }
 
-/** Stores the labels in a commit of their own, when no block is stored with them. */
-export function writeMarks(database: Database, marks: Marks): void {
+/** Stores safe and finalized in a commit of their own, when no block is stored with them. */
+export function writeLabelledHeads(database: Database, labelledHeads: LabelledHeads): void {
   const batch = database.batch()
-  putMarks(batch, marks)
+  putLabelledHeads(batch, labelledHeads)
   batch.commit()
+}
+
+/**
+ * Puts the first block into a batch.
+ * @param isEmpty whether the block is known to have no transactions; otherwise its body stays
+ * unknown
+ * @returns its hash
+ */
+export function putFirstBlock(
+  batch: WriteBatch,
+  header: Header,
+  { isEmpty }: { readonly isEmpty: boolean },
+): Bytes {
+  const hash = hashHeader(header)
+  const number = Number(header.number)
+  batch.put('headers', hash, encodeHeader(header))
+  if (isEmpty) {
+    batch.put('bodies', hash, encodeBody([]))
+    batch.put('receipts', hash, encodeList([]))
+  }
+  batch.put('numbers', encodeNumber(number), hash)
+  const head = encodeHead({ number, hash })
+  batch.put('meta', META.durableHead, head)
+  batch.put('meta', META.persistedHead, head)
+  batch.put('meta', META.oldest, encodeNumber(number))
+  batch.put('meta', META.labelledHeads, concatBytes(encodeNumber(number), encodeNumber(number)))
+  return hash
 }

@@ -1,18 +1,23 @@
-/** Rows of blocks, transactions and heads as bytes. Numbers are big-endian: block numbers 8 bytes, counts and lengths 4. */
+/**
+ * Rows of blocks, transactions and heads as bytes. Numbers are big-endian: block numbers 8 bytes,
+ * counts and lengths 4.
+ */
 
-import type { Bytes } from '../../primitives/bytes.ts'
-import { type Slab, take } from '../../primitives/slab.ts'
+import { type Bytes, type Slab, take } from '../../primitives/bytes.ts'
 import { decodeList, encodeList } from '../database/lists.ts'
 import type {
   LazyStart,
-  MomentaryHeader,
+  PartialHeader,
   StoredBody,
   StoredHead,
   StoredTransaction,
-  TransactionPlace,
+  TransactionLocation,
 } from '../types.ts'
 
-/** 8 bytes, so that keys sort by number. @throws {RangeError} */
+/**
+ * Encodes a number in 8 bytes, so that keys sort by number.
+ * @throws {RangeError}
+ */
 export function encodeNumber(number: number): Bytes {
   if (!Number.isSafeInteger(number) || number < 0)
     throw new RangeError(`${number} is no block number`)
@@ -28,7 +33,10 @@ export function decodeNumber(bytes: Bytes, offset = 0): number {
   return view.getUint32(0) * 2 ** 32 + view.getUint32(4)
 }
 
-/** `key` followed by the number: a history key, or a bound of a range of them. Cut from `slab`, where thousands are made. */
+/**
+ * Appends a number to a key: a history key, or a bound of a range.
+ * @param slab memory for the result, where thousands are made
+ */
 export function withNumber(key: Bytes, number: number, slab?: Slab): Bytes {
   const bytes = slab === undefined ? new Uint8Array(key.length + 8) : take(slab, key.length + 8)
   bytes.set(key)
@@ -40,7 +48,7 @@ export function withNumber(key: Bytes, number: number, slab?: Slab): Bytes {
   return bytes
 }
 
-/** The number followed by a hash: keys that sort by height. */
+/** Number followed by a hash, for keys that sort by height. */
 export function numberThen(number: number, hash: Bytes): Bytes {
   const bytes = new Uint8Array(8 + hash.length)
   bytes.set(encodeNumber(number))
@@ -65,21 +73,21 @@ export const decodeLazyStart = (bytes: Bytes): LazyStart => ({
   block: decodeHead(bytes.subarray(8)),
 })
 
-/** In the column of code: an account that has it. */
+/** Key in the column of code for the address of an account that has the code. */
 export function originKey(hash: Bytes): Bytes {
   const key = new Uint8Array(33)
   key.set(hash)
   return key
 }
 
-/** In the column of bodies: what follows the transactions. */
+/** Key in the column of bodies for the block's tail. */
 export function tailKey(hash: Bytes): Bytes {
   const key = new Uint8Array(33)
   key.set(hash)
   return key
 }
 
-/** In the column of slots. */
+/** Key in the column of slots. */
 export function slotKey(address: Bytes, slot: Bytes): Bytes {
   const key = new Uint8Array(52)
   key.set(address)
@@ -110,33 +118,36 @@ export function decodeBody(bytes: Bytes): StoredBody {
 }
 
 /** Block (8) ‖ index (4). */
-export function encodePlace({ blockNumber, index }: TransactionPlace): Bytes {
+export function encodeTransactionLocation({ blockNumber, index }: TransactionLocation): Bytes {
   const bytes = new Uint8Array(12)
   bytes.set(encodeNumber(blockNumber))
   new DataView(bytes.buffer).setUint32(8, index)
   return bytes
 }
 
-export const decodePlace = (bytes: Bytes): TransactionPlace => ({
+export const decodeTransactionLocation = (bytes: Bytes): TransactionLocation => ({
   blockNumber: decodeNumber(bytes),
   index: new DataView(bytes.buffer, bytes.byteOffset, 12).getUint32(8),
 })
 
-/** Block hash (32) ‖ flashblock index (4) ‖ transaction count (4) ‖ header. The row's key is the momentary hash. */
-export function encodeMomentary(blockHash: Bytes, momentary: MomentaryHeader): Bytes {
-  const bytes = new Uint8Array(40 + momentary.header.length)
+/**
+ * Block hash (32) ‖ flashblock index (4) ‖ transaction count (4) ‖ header. The row's key is the
+ * partial hash.
+ */
+export function encodePartialHeader(blockHash: Bytes, partialHeader: PartialHeader): Bytes {
+  const bytes = new Uint8Array(40 + partialHeader.header.length)
   bytes.set(blockHash)
   const view = new DataView(bytes.buffer)
-  view.setUint32(32, momentary.index)
-  view.setUint32(36, momentary.transactionCount)
-  bytes.set(momentary.header, 40)
+  view.setUint32(32, partialHeader.index)
+  view.setUint32(36, partialHeader.transactionCount)
+  bytes.set(partialHeader.header, 40)
   return bytes
 }
 
-export function decodeMomentary(
+export function decodePartialHeader(
   hash: Bytes,
   bytes: Bytes,
-): MomentaryHeader & { readonly blockHash: Bytes } {
+): PartialHeader & { readonly blockHash: Bytes } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, 40)
   return {
     hash,

@@ -1,12 +1,20 @@
-/** The state at the fold head, read by the only one who moves it: no view, no history, no other thread. */
+/**
+ * Flat state: its reader at the persisted head, without view and history, and checksums of fetched
+ * values. Only the thread that moves the head uses the reader. Nothing else in a lazy directory
+ * could verify fetched values. A value that a block wrote has no checksum, because its diff and its
+ * execution verify it.
+ */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
+import { checksum } from '../../primitives/checksum.ts'
 import { EMPTY_HASH } from '../../primitives/keccak.ts'
-import { equalBytes } from '../../primitives/words.ts'
+import { concatBytes, equalBytes } from '../../primitives/words.ts'
+import { ACCOUNT_BYTES } from '../../state/account-codec.ts'
 import type { Presence, StateReader } from '../../state/reader.ts'
 import { bytesOf, wordsOf } from '../../state/words.ts'
 import type { StoreReader } from '../types.ts'
 import { slotKey } from './block-codec.ts'
 
+/** Opens the reader of the state at the persisted head. */
 export function flatState(store: StoreReader): StateReader {
   const put = (value: Bytes | undefined | 'missing', out: Uint32Array, at: number): Presence => {
     if (value === 'missing') return 'missing'
@@ -26,4 +34,35 @@ export function flatState(store: StoreReader): StateReader {
     },
     slots: (address) => store.flatSlots(bytesOf(address)),
   }
+}
+
+const CHECKSUM_BYTES = 8
+const SLOT_BYTES = 32
+const ADDRESS_BYTES = 20
+
+/** Appends a checksum (8) of key and value. An absent or zero value stays empty. */
+export function withChecksum(key: Bytes, value: Bytes): Bytes {
+  if (value.length === 0) return value
+  const row = new Uint8Array(value.length + CHECKSUM_BYTES)
+  row.set(value)
+  new DataView(row.buffer).setBigUint64(value.length, checksum(concatBytes(key, value)))
+  return row
+}
+
+/** The value of a row, without its checksum if it has one. */
+export function plainValue(key: Bytes, row: Bytes): Bytes {
+  const length = key.length === ADDRESS_BYTES ? ACCOUNT_BYTES : SLOT_BYTES
+  return row.length > length ? row.subarray(0, length) : row
+}
+
+/**
+ * Checks the checksum of a row.
+ * @returns 'none' if a block wrote the row, or an older version fetched it
+ */
+export function checkChecksum(key: Bytes, row: Bytes): 'right' | 'wrong' | 'none' {
+  const value = plainValue(key, row)
+  if (value.length === row.length) return 'none'
+  if (row.length !== value.length + CHECKSUM_BYTES) return 'wrong'
+  const stored = new DataView(row.buffer, row.byteOffset + value.length).getBigUint64(0)
+  return stored === checksum(concatBytes(key, value)) ? 'right' : 'wrong'
 }

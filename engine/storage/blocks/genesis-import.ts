@@ -1,4 +1,3 @@
-/** Writes a genesis into an empty database, in one batch. */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import { EMPTY_HASH, keccak256 } from '../../primitives/keccak.ts'
@@ -8,17 +7,17 @@ import type { AccountChange } from '../../state/diff.ts'
 import { META } from '../database/meta.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
 import { openTrie } from '../trie/trie.ts'
+import { putFirstBlock } from './append.ts'
 import { slotKey } from './block-codec.ts'
-import { putFirstBlock } from './first-block.ts'
 import { isStateImportCut } from './state-import.ts'
 
 /**
- * The allocation as flat state, code and trie; the header as the block that is durable, folded, safe and finalized. Does nothing
- * when the database holds a chain already (its directory has been checked): returns false.
- * @throws {GenesisError} when the allocation is not at hand or its root is not the header's
+ * Writes a genesis into an empty database in one batch: flat state, code, trie and the first block.
+ * @returns false if the database has a chain already; the caller has checked the directory
+ * @throws {GenesisError} when the allocation is unknown or its root is not the header's
  */
 export function importGenesis(database: Database, chain: ChainSpec): boolean {
-  if (database.get('meta', META.foldHead) !== undefined) return false
+  if (database.get('meta', META.persistedHead) !== undefined) return false
   if (isStateImportCut(database))
     throw new GenesisError(
       'an account dump was being loaded into this directory when it was cut off: run the same import-state again',

@@ -1,10 +1,12 @@
 /**
- * The log index: for each address, and each topic at its position, the blocks that have such a log. A row holds a shard of blocks; a
- * posting is appended to it without reading it (a read and a write for each of a block's thousands of values would take half a fold).
+ * The log index lists, for each address and each topic at its position, the blocks with such a log.
+ * A row has a shard of blocks. Postings are appended without reading the row. A read and a write
+ * for each of a block's thousands of values would take half a persist pass.
  *
- * Postings are never taken out. A fold that is begun again appends its own twice, an unfold leaves those of the dropped block: a list is
- * a set of candidates, and whoever reads it looks at the receipts of each. What it must not do is miss one, so postings are written
- * before the fold head moves.
+ * Postings are never removed. A repeated persist pass appends its postings twice, and an unwind
+ * leaves those of the dropped block. A list is a set of candidates, so its reader checks the
+ * receipts of each block. No block may be missing, so postings are written before the persisted
+ * head moves.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { decodeStoredReceipt } from '../../primitives/receipt-codec.ts'
@@ -14,10 +16,9 @@ import type { Database, WriteBatch } from '../database/types.ts'
 import type { LogValues, ShardBits } from '../types.ts'
 import { decodeNumber, encodeNumber } from './block-codec.ts'
 
-/** Blocks of one row. */
 export const LOG_SHARD_BLOCKS = 1024
 
-/** What a block adds, each value once. */
+/** Postings of a block, each value once. */
 export function* logPostings(
   number: number,
   receipts: Iterable<Bytes>,
@@ -36,7 +37,7 @@ export function* logPostings(
       }
 }
 
-/** As `StoreReader.logBlocks` says. */
+/** Implements `StoreReader.logBlocks`. */
 export function logBlocks(
   database: Pick<Database, 'getMany'>,
   values: LogValues,
@@ -44,7 +45,7 @@ export function logBlocks(
 ): ShardBits {
   const suffix = encodeNumber(shard)
   let found: ShardBits | undefined
-  // A group of a thousand values is not read where one of a single value has found nothing.
+  // Small groups are read first, so that a large one is skipped when a small one finds nothing.
   const groups = [...values.entries()].filter(([, group]) => group.length > 0)
   groups.sort(([, a], [, b]) => a.length - b.length)
   for (const [kind, group] of groups) {
@@ -60,8 +61,10 @@ export function logBlocks(
 }
 
 /**
- * The migration from format 1, which had no index: postings of some folded blocks, from the one whose number `from` is the key of.
- * Blocks that are not folded get theirs from their fold.
+ * Migrates from format 1, which had no index: indexes a slice of the persisted blocks. Unpersisted
+ * blocks are indexed by their persist pass.
+ * @param from key of the first block's number
+ * @returns key of the next slice, undefined at the end
  */
 export function indexOlderLogs(
   database: Database,
@@ -76,7 +79,7 @@ export function indexOlderLogs(
     )
       return key
     const receipts = database.get('receipts', hash)
-    // Of the block whose state was loaded.
+    // The block whose state was imported has no receipts.
     if (receipts === undefined) continue
     const postings = logPostings(decodeNumber(key), decodeList(receipts))
     for (const posting of postings) batch.merge('logs', posting.key, posting.value)

@@ -1,10 +1,11 @@
 /**
- * Merkle proofs of an account and its slots after a block (EIP-1186). The stored trie is that of the fold head: above it the appended
- * diffs are laid over, below it what the folds replaced is put back, in memory. Every node is checked against its parent's hash and the
- * whole against the header, so that a fold in between shows as an error and the reader begins again.
+ * Merkle proofs of an account and its slots after a block (EIP-1186). The stored trie is that of
+ * the persisted head. Appended diffs are overlaid above it, and replaced nodes are restored in
+ * memory below it. Every node is checked against its parent's hash, and the root against the
+ * header. So a concurrent persist pass causes an error, and the reader retries.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
-import { decodeHeader } from '../../primitives/header-codec.ts'
+import { decodeHeader } from '../../primitives/header.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { StateDiff } from '../../state/diff.ts'
 import { fromLatin1 } from '../../state/words.ts'
@@ -17,15 +18,15 @@ import { openTrie, type StateTrie, type TrieVersion } from '../trie/trie.ts'
 import { type ReplacedNode, replacedNodes, rowBefore } from '../trie/undo.ts'
 import type { ProofLimits, StoreReader, TrieAt } from '../types.ts'
 
-/** The proof cannot be made: `message` says why, and which block is the oldest that can. */
+/** The proof cannot be made; `message` gives the reason and the oldest possible block. */
 export class ProofError extends Error {
   override name = 'ProofError'
 }
-/** A lazy directory has no trie: `message` says who can be asked. */
+/** A lazy directory has no trie; `message` says which nodes have proofs. */
 export class NoTrieError extends ProofError {
   override name = 'NoTrieError'
 }
-/** The chain moved under the reader: begin again. */
+/** The chain moved during the read; the reader should retry. */
 export class ProofRaceError extends Error {
   override name = 'ProofRaceError'
 }
@@ -33,7 +34,8 @@ export class ProofRaceError extends Error {
 type Rows = Pick<Database, 'get' | 'getMany' | 'range' | 'scan'>
 
 /**
- * @param hash of an appended or folded block of the canonical chain
+ * Opens the trie after a block.
+ * @param hash of an appended or persisted block of the canonical chain
  * @throws {ProofError} {ProofRaceError} {DatabaseError}
  */
 export function trieAt(
@@ -48,13 +50,13 @@ export function trieAt(
   const rlp = store.header(hash)
   if (rlp === undefined) throw new ProofError('block not found')
   const { stateRoot, number } = decodeHeader(rlp)
-  const fold = store.foldHead()
+  const persisted = store.persistedHead()
   const { diffs, undone } =
-    Number(number) >= fold.number
-      ? { diffs: diffsDown(store, hash, fold.hash), undone: [] }
-      : { diffs: [], undone: foldedAbove(store, Number(number), limits) }
-  const folding = database.get('meta', META.foldingTrie)
-  const blocks = folding === undefined ? undone : [folding, ...undone]
+    Number(number) >= persisted.number
+      ? { diffs: diffsDown(store, hash, persisted.hash), undone: [] }
+      : { diffs: [], undone: persistedAbove(store, Number(number), limits) }
+  const persisting = database.get('meta', META.persistingTrie)
+  const blocks = persisting === undefined ? undone : [persisting, ...undone]
   return unraced(() => {
     const trie = openTrie({ database: withoutBlocks(database, blocks, limits) })
     let version = trie.base()
@@ -82,10 +84,10 @@ function unraced<T>(read: () => T): T {
   }
 }
 
-/** Of the blocks above the fold head up to this one, oldest first. */
-function diffsDown(store: StoreReader, hash: Bytes, fold: Bytes): StateDiff[] {
+/** Diffs of the blocks above the persisted head up to `hash`, oldest first. */
+function diffsDown(store: StoreReader, hash: Bytes, persisted: Bytes): StateDiff[] {
   const diffs: StateDiff[] = []
-  for (let at = hash; !equalBytes(at, fold); ) {
+  for (let at = hash; !equalBytes(at, persisted); ) {
     const header = store.header(at)
     const diff = store.diff(at)
     if (header === undefined || diff === undefined) throw new ProofRaceError('another branch')
@@ -95,9 +97,9 @@ function diffsDown(store: StoreReader, hash: Bytes, fold: Bytes): StateDiff[] {
   return diffs.reverse()
 }
 
-/** Hashes of the folded blocks above `number`, newest first. */
-function foldedAbove(store: StoreReader, number: number, limits: ProofLimits): Bytes[] {
-  const top = store.foldHead().number
+/** Hashes of the persisted blocks above `number`, newest first. */
+function persistedAbove(store: StoreReader, number: number, limits: ProofLimits): Bytes[] {
+  const top = store.persistedHead().number
   if (top - number > limits.blocks)
     throw new ProofError(
       `proofs are kept for the newest ${limits.blocks} blocks: the oldest is block ${top - limits.blocks}`,
@@ -117,7 +119,10 @@ function withoutBlocks(
   blocks: readonly Bytes[],
   limits: ProofLimits,
 ): Pick<Database, 'get' | 'getMany'> {
-  /** Of each row what the blocks did to it, newest first, down to where one says what it was. */
+  /**
+   * Undo entries of each row, newest first. An entry with a full row replaces newer ones, because
+   * it needs no later state.
+   */
   const rows = new Map<string, ReplacedNode[]>()
   let bytes = 0
   for (const hash of blocks) {
@@ -135,7 +140,7 @@ function withoutBlocks(
           `more than ${limits.bytes} bytes of nodes were replaced since that block`,
         )
     }
-    // A block that changed nothing has a row too.
+    // A block that changed nothing has an undo row too.
     if (count === 0 && !hasUndo(database, hash))
       throw new ProofError(
         `what block ${Buffer.from(hash).toString('hex')} replaced is not kept any more`,

@@ -1,4 +1,7 @@
-/** Removes what nobody may ask for any more, in small steps: old momentary headers, undo, dropped branches, history. */
+/**
+ * Removes rows that are out of every window, in small steps: old partial headers, undo rows,
+ * dropped branches, history.
+ */
 import { NO_BYTES } from '../../primitives/bytes.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { rowsOf } from '../../state/encoded-diff.ts'
@@ -7,29 +10,32 @@ import { META } from '../database/meta.ts'
 import type { Database } from '../database/types.ts'
 import { deleteUndo } from '../trie/undo.ts'
 import { decodeNumber, encodeNumber, numberThen, tailKey, withNumber } from './block-codec.ts'
-import { columnsOf } from './fold.ts'
+import { columnsOf } from './persist.ts'
 import { openStore } from './store.ts'
 
 export type PruneLimits = {
-  /** Folded blocks that can be unfolded. */
+  /** Persisted blocks that can be unwound. */
   readonly undoWindow: number
-  /** Blocks whose state stays readable below the fold head; undefined: all. */
+  /** Blocks below the persisted head whose state stays readable; undefined: all. */
   readonly historyBlocks: number | undefined
 }
-/** How long a hash that a block had between two flashblocks still answers. */
-export const MOMENTARY_BLOCKS = 64
+/** Blocks after which a partial header is deleted. */
+export const PARTIAL_HEADER_BLOCKS = 64
 
-/** One pass after a fold; each `next` does about 2 ms of work. `raiseOldest` is called before the rows it speaks of go. */
+/**
+ * Makes one pass after a persist pass; each `next` does about 2 ms of work.
+ * @param raiseOldest called before history rows of the block are deleted
+ */
 export function* prune(
   database: Database,
   limits: PruneLimits,
   raiseOldest: (number: number) => void,
 ): Generator<undefined, void> {
-  const { number } = openStore(database).foldHead()
-  yield* pruneMomentary(database, number - MOMENTARY_BLOCKS)
+  const { number } = openStore(database).persistedHead()
+  yield* prunePartialHeaders(database, number - PARTIAL_HEADER_BLOCKS)
   yield* pruneUndo(database, number - limits.undoWindow, limits.historyBlocks === undefined)
   if (limits.historyBlocks === undefined) return
-  // History rows inside the undo window serve the unfold's readers.
+  // History rows inside the undo window stay, for readers during an unwind.
   yield* pruneHistory(
     database,
     number - Math.max(limits.historyBlocks, limits.undoWindow),
@@ -39,16 +45,16 @@ export function* prune(
 
 const ROWS_IN_STEP = 512
 
-/** Rows `number ‖ hash` of a column up to and with a height. */
+/** Rows `number ‖ hash` of a column up to and including a height. */
 function rowsUpTo(database: Database, column: ColumnName, number: number) {
   const lt = numberThen(number + 1, NO_BYTES)
   const gte = numberThen(0, NO_BYTES)
   const rows = database.range(column, { gte, lt, limit: ROWS_IN_STEP })
-  // Other rows of the column begin with a hash; no hash of a header begins like a height.
+  // Other keys of the column are hashes of 32 bytes.
   return rows.filter(({ key }) => key.length === 40)
 }
 
-function* pruneMomentary(database: Database, upTo: number): Generator<undefined, void> {
+function* prunePartialHeaders(database: Database, upTo: number): Generator<undefined, void> {
   for (;;) {
     const rows = upTo < 0 ? [] : rowsUpTo(database, 'momentary', upTo)
     if (rows.length === 0) return
@@ -88,7 +94,10 @@ export function* pruneUndo(
   }
 }
 
-/** The horizon moves first, in the database and then in memory: a reader that finds it at or below its block saw every row. */
+/**
+ * Deletes history rows. The horizon moves first, in the database and then in memory. So a reader
+ * that finds it at or below its block saw every row.
+ */
 function* pruneHistory(
   database: Database,
   target: number,

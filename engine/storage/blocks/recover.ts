@@ -1,34 +1,37 @@
-/** What an open finds after a crash: an unfold or a fold that was interrupted, and the blocks that wait for their fold. */
+/**
+ * Recovery at open: an interrupted unwind or persist pass, and the blocks that wait for their
+ * persist pass.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
-import { decodeHeader } from '../../primitives/header-codec.ts'
+import { decodeHeader } from '../../primitives/header.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { encodeDiff } from '../../state/diff-codec.ts'
 import { META } from '../database/meta.ts'
 import type { Database } from '../database/types.ts'
 import { TrieError } from '../trie/node.ts'
-import { noTrie } from '../trie/none.ts'
-import { openTrie, type StateTrie, type TrieVersion } from '../trie/trie.ts'
-import type { OpenedChain, StoredHead, UnfoldedBlock } from '../types.ts'
+import { noTrie, openTrie, type StateTrie, type TrieVersion } from '../trie/trie.ts'
+import type { OpenedChain, StoredHead, UnpersistedBlock } from '../types.ts'
 import { writeDurableHead } from './append.ts'
 import { decodeHead } from './block-codec.ts'
-import { foldBlock, isLazyDirectory } from './fold.ts'
+import { isLazyDirectory, persistBlock } from './persist.ts'
 import { openStore } from './store.ts'
-import { restoreInterruptedTrie, unfoldBlock } from './unfold.ts'
+import { restoreInterruptedTrie, unwindBlock } from './unwind.ts'
 
 export type Recovered = {
   readonly trie: StateTrie
   readonly opened: OpenedChain
-  /** The trie of each unfolded block. */
+  /** The trie of each unpersisted block. */
   readonly versions: readonly TrieVersion[]
 }
 
 /**
- * Before any reader: unfolds while the fold head is no ancestor of the durable head, repeats a fold that was begun, checks the
- * roots of what is left (a lazy directory has none). May take as long as a few full blocks.
- * @throws {DatabaseError}, {TrieError}, {UnfoldError}, {StoredChainError}, {CutStartError}
+ * Recovers before any reader runs. It unwinds until the persisted head is an ancestor of the
+ * durable head, and repeats an interrupted persist pass. It checks the remaining roots, of which a
+ * lazy directory has none. It may take as long as a few full blocks.
+ * @throws {DatabaseError}, {TrieError}, {UnwindError}, {StoredChainError}, {CutStartError}
  */
 export function recover(database: Database, cacheBytes: number | undefined): Recovered {
-  if (database.get('meta', META.beginning) !== undefined)
+  if (database.get('meta', META.resync) !== undefined)
     throw new CutStartError(
       'the lazy state of this directory was being begun anew when it was cut off: run the same `follow` again',
     )
@@ -39,9 +42,9 @@ export function recover(database: Database, cacheBytes: number | undefined): Rec
     ? noTrie()
     : openTrie({ database, ...(cacheBytes === undefined ? {} : { cacheBytes }) })
   if (!isLazy) checkBaseRoot(database, trie)
-  let blocks = readUnfolded(database)
-  if (database.get('meta', META.folding) !== undefined) {
-    repeatFold(database, trie, blocks[0]!)
+  let blocks = readUnpersisted(database)
+  if (database.get('meta', META.persisting) !== undefined) {
+    repeatPersist(database, trie, blocks[0]!)
     blocks = blocks.slice(1)
   }
   const versions: TrieVersion[] = []
@@ -57,39 +60,45 @@ export function recover(database: Database, cacheBytes: number | undefined): Rec
     versions.push(version)
   }
   const store = openStore(database)
-  const unfolded = blocks.slice(0, versions.length)
-  const heads = { foldHead: store.foldHead(), durableHead: store.durableHead() }
-  return { trie, versions, opened: { ...heads, unfolded, dropped } }
+  const unpersisted = blocks.slice(0, versions.length)
+  const heads = { persistedHead: store.persistedHead(), durableHead: store.durableHead() }
+  return { trie, versions, opened: { ...heads, unpersisted, dropped } }
 }
 
-/** A folded block on the chain of `hash`, or undefined: the nearest one. Reads headers from there down. */
-export function nearestFolded(database: Database, hash: Bytes): StoredHead | undefined {
+/**
+ * Nearest persisted block on the chain of `hash`, or undefined. It reads headers from there down.
+ */
+export function lastPersistedAncestor(database: Database, hash: Bytes): StoredHead | undefined {
   const store = openStore(database)
   for (let at = hash; ; ) {
     const row = store.header(at)
     if (row === undefined) return undefined
     const { number, parentHash } = decodeHeader(row)
-    const folded = store.hashOfNumber(Number(number))
-    if (folded !== undefined && equalBytes(folded, at)) return { number: Number(number), hash: at }
+    const persisted = store.hashOfNumber(Number(number))
+    if (persisted !== undefined && equalBytes(persisted, at))
+      return { number: Number(number), hash: at }
     at = parentHash
   }
 }
 
 export const stateRootOf = (header: Bytes): Bytes => decodeHeader(header).stateRoot
 
-/** Unfolds until the fold head, and a fold in progress, are on the chain of the durable head. */
+/**
+ * Unwinds until the persisted head, and a persist pass in progress, are on the chain of the durable
+ * head.
+ */
 function leaveOtherBranch(database: Database): void {
   const store = openStore(database)
   const durable = store.durableHead()
-  const ancestor = nearestFolded(database, durable.hash)
+  const ancestor = lastPersistedAncestor(database, durable.hash)
   if (ancestor === undefined)
     throw new StoredChainError(
-      `block ${durable.number} stands on no folded block: the database is damaged`,
+      `block ${durable.number} stands on no persisted block: the database is damaged`,
     )
-  const started = database.get('meta', META.folding)
+  const started = database.get('meta', META.persisting)
   if (started !== undefined && !isOnChain(database, decodeHead(started), durable.hash))
-    unfoldBlock(database)
-  while (store.foldHead().number > ancestor.number) unfoldBlock(database)
+    unwindBlock(database)
+  while (store.persistedHead().number > ancestor.number) unwindBlock(database)
 }
 
 function isOnChain(database: Database, block: StoredHead, head: Bytes): boolean {
@@ -106,18 +115,18 @@ function isOnChain(database: Database, block: StoredHead, head: Bytes): boolean 
 
 function checkBaseRoot(database: Database, trie: StateTrie): void {
   const store = openStore(database)
-  const { number, hash } = store.foldHead()
+  const { number, hash } = store.persistedHead()
   const header = store.header(hash)
   if (header === undefined) throw new StoredChainError(`block ${number}: its header is not stored`)
   if (!equalBytes(trie.stateRoot(trie.base()), stateRootOf(header)))
     throw new TrieError(`the stored trie is not that of block ${number}: the database is damaged`)
 }
 
-function readUnfolded(database: Database): readonly UnfoldedBlock[] {
+function readUnpersisted(database: Database): readonly UnpersistedBlock[] {
   const store = openStore(database)
-  const foldHead = store.foldHead()
-  const blocks: UnfoldedBlock[] = []
-  for (let { hash } = store.durableHead(); !equalBytes(hash, foldHead.hash); ) {
+  const persistedHead = store.persistedHead()
+  const blocks: UnpersistedBlock[] = []
+  for (let { hash } = store.durableHead(); !equalBytes(hash, persistedHead.hash); ) {
     const header = store.header(hash)
     const body = store.body(hash)
     const receipts = store.receipts(hash)
@@ -132,19 +141,19 @@ function readUnfolded(database: Database): readonly UnfoldedBlock[] {
   return blocks.reverse()
 }
 
-function repeatFold(database: Database, trie: StateTrie, block: UnfoldedBlock): void {
+function repeatPersist(database: Database, trie: StateTrie, block: UnpersistedBlock): void {
   const version = trie.fork(trie.base())
   trie.apply(version, block.diff)
   const diff = encodeDiff(block.diff)
-  for (const _ of foldBlock({ database, trie, version, block, diff }));
+  for (const _ of persistBlock({ database, trie, version, block, diff }));
 }
 
-/** What a start left half done is for the same start to finish. */
+/** A start was interrupted, and has to be repeated to finish. */
 export class CutStartError extends Error {
   override name = 'CutStartError'
 }
 
-/** Rows that belong together are not all there. */
+/** Some rows of a block are missing. */
 export class StoredChainError extends Error {
   override name = 'StoredChainError'
 }

@@ -1,4 +1,7 @@
-/** An account dump becomes the state of a block, in a database that holds nothing yet: flat state, code and trie, account by account. */
+/**
+ * Imports an account dump as the state of a block into an empty database. Flat state, code and trie
+ * are written account by account.
+ */
 import type { DumpedAccount } from '../../chainspec/state-dump.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Header } from '../../primitives/header.ts'
@@ -10,30 +13,35 @@ import { latin1 } from '../../state/words.ts'
 import { openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
 import type { Database } from '../database/types.ts'
+import { putFirstBlock } from './append.ts'
 import { slotKey } from './block-codec.ts'
-import { putFirstBlock } from './first-block.ts'
 import { openStateTries, ROWS_IN_BATCH } from './state-tries.ts'
 
-/** The dump is not what it says, or the directory cannot take it. */
+/** The dump contradicts its header, or the directory cannot take it. */
 export class StateImportError extends Error {
   override name = 'StateImportError'
 }
 
 export type StateImport = {
-  /** @throws {StateImportError} for an account that was there before */
+  /** @throws {StateImportError} for an account that was added before */
   add(account: DumpedAccount): void
   /**
-   * Makes the trie, then the block: until the last commit the database holds no chain. Each `next` is some thousand accounts.
-   * @returns the hash of the block @throws {StateImportError} for another root
+   * Makes the trie, then the block; until the last commit the database has no chain. Each `next` is
+   * some thousand accounts.
+   * @returns the hash of the block
+   * @throws {StateImportError} for another root
    */
   finish(header: Header): Generator<{ readonly accounts: number }, Bytes>
 }
 
-/** A load was cut off: what is there is of no use. */
+/** Whether an import was interrupted, which makes the database useless. */
 export const isStateImportCut = (database: Database): boolean =>
   database.get('meta', META.importing) !== undefined
 
-/** @param sorter an empty database of its own, for the accounts in the order of their hashes; thrown away afterwards */
+/**
+ * Opens an import.
+ * @param sorter an empty database that sorts the accounts by hash; it is deleted afterwards
+ */
 export function openStateImport(inner: Database, sorter: Database): StateImport {
   const log = openLogLength(inner)
   const { database } = log

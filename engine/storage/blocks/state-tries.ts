@@ -1,4 +1,7 @@
-/** The tries of a whole state, made at once: each account's storage as it comes, the accounts' own in the order of their hashes at the end. */
+/**
+ * Builds the tries of a full state. Each account's storage trie is built when the account is added.
+ * The account trie follows at the end, in the order of the hashes.
+ */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../../primitives/rlp.ts'
@@ -10,7 +13,7 @@ import { buildTrie } from '../trie/build.ts'
 export type StateTries = {
   /** @param slots none of them zero; all are in memory */
   add(address: Bytes, account: AccountState, slots: readonly Slot[]): void
-  /** Rows of the accounts' trie; `commit` is called between some thousand of them, and at the end. */
+  /** Writes the account trie; `commit` is called after every few thousand rows, and at the end. */
   finish(commit: () => void): Generator<{ readonly accounts: number }, StateRoot>
 }
 type StateRoot = { readonly root: Bytes; readonly accounts: number }
@@ -19,8 +22,9 @@ type Slot = { readonly key: Bytes; readonly value: Bytes }
 export const ROWS_IN_BATCH = 4_096
 
 /**
- * @param batch where rows go; the caller commits it now and then
- * @param sorter an empty database of its own, for the accounts in the order of their hashes
+ * Opens the builder.
+ * @param batch receives the rows; the caller commits it regularly
+ * @param sorter an empty database that sorts the accounts by hash
  */
 export function openStateTries(batch: WriteBatch, sorter: Database): StateTries {
   const sorting = sorter.batch()
@@ -51,7 +55,11 @@ export function openStateTries(batch: WriteBatch, sorter: Database): StateTries 
   }
 }
 
-/** Writes the trie of an account's slots into the batch. @param prefix hash of its address @returns its root */
+/**
+ * Writes the trie of an account's slots into the batch.
+ * @param prefix hash of its address
+ * @returns its root
+ */
 function storageTrie(batch: WriteBatch, slots: readonly Slot[], prefix: Bytes): Bytes {
   const trie = buildTrie({ column: 'storageTrie', prefix }, batch)
   const hashed = slots.map(({ key, value }) => ({ key: keccak256(key), value }))
@@ -60,5 +68,5 @@ function storageTrie(batch: WriteBatch, slots: readonly Slot[], prefix: Bytes): 
   return trie.finish()
 }
 
-/** Keys of 32 bytes. */
+/** Keys have 32 bytes. */
 const ALL_HASHES = { gte: NO_BYTES, lt: new Uint8Array(33).fill(0xff) }

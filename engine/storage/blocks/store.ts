@@ -9,23 +9,24 @@ import {
   decodeBody,
   decodeHead,
   decodeLazyStart,
-  decodeMomentary,
   decodeNumber,
-  decodePlace,
+  decodePartialHeader,
+  decodeTransactionLocation,
   encodeNumber,
   numberThen,
   originKey,
   tailKey,
   withNumber,
 } from './block-codec.ts'
-import { plainValue } from './checked-row.ts'
-import { isLazyDirectory } from './fold.ts'
+import { plainValue } from './flat-state.ts'
 import { logBlocks } from './log-index.ts'
+import { isLazyDirectory } from './persist.ts'
 import { trieAt } from './proof.ts'
 
 /**
- * Every call is synchronous and may throw {DatabaseError}. State as of block N: the flat value first, then the history after N
- * (`readAt` in the views' rules); values are copies of the caller's own.
+ * Opens the reader; every call is synchronous and may throw {DatabaseError}. For state as of block
+ * N, read the flat value first, then the history after N (`readAt` of the views). Values are copies
+ * that the caller owns.
  */
 export function openStore(database: Database): StoreReader {
   const history = (column: 'accountHistory' | 'slotHistory', key: Bytes, number: number) => {
@@ -63,27 +64,27 @@ export function openStore(database: Database): StoreReader {
     encodedDiff: (hash) => database.get('diffs', hash),
     hashOfNumber: (number) => database.get('numbers', encodeNumber(number)),
     blocksOf: (numbers, hasContents) => blocksOf(database, numbers, hasContents),
-    transactionPlace: (hash) => store.transactionPlaces([hash])[0],
-    transactionPlaces: (hashes) =>
-      database.getMany('transactions', hashes).map((row) => row && decodePlace(row)),
+    transactionLocation: (hash) => store.transactionLocations([hash])[0],
+    transactionLocations: (hashes) =>
+      database.getMany('transactions', hashes).map((row) => row && decodeTransactionLocation(row)),
     logBlocks: (values, shard) => logBlocks(database, values, shard),
-    momentary(hash) {
+    partialHeader(hash) {
       const row = database.get('momentary', hash)
-      return row === undefined ? undefined : decodeMomentary(hash, row)
+      return row === undefined ? undefined : decodePartialHeader(hash, row)
     },
     durableHead: () => decodeHead(meta(META.durableHead, 'durable head')),
-    foldHead: () => decodeHead(meta(META.foldHead, 'fold head')),
-    // The rows of a height go together with its diff and its undo rows.
-    isUnfoldable(number) {
-      if (this.foldHead().number <= number) return true
+    persistedHead: () => decodeHead(meta(META.persistedHead, 'persisted head')),
+    // The row of a height is deleted together with its diff and its undo rows.
+    canUnwindTo(number) {
+      if (this.persistedHead().number <= number) return true
       const first = this.hashOfNumber(number + 1)
       return (
         first !== undefined && database.get('heights', numberThen(number + 1, first)) !== undefined
       )
     },
     oldestState: () => decodeNumber(meta(META.oldest, 'oldest state')),
-    marks() {
-      const row = meta(META.marks, 'safe and finalized blocks')
+    labelledHeads() {
+      const row = meta(META.labelledHeads, 'safe and finalized blocks')
       return { safe: decodeNumber(row), finalized: decodeNumber(row, 8) }
     },
     lazyStart() {
@@ -98,7 +99,10 @@ export function openStore(database: Database): StoreReader {
 type FlatReads = Pick<StoreReader, 'isLazy' | 'flatAccount' | 'flatSlot' | 'flatSlots'>
 
 function flatReads(database: Pick<Database, 'get' | 'scan'>): FlatReads {
-  /** For the life of a directory. Who finds every row never asks. */
+  /**
+   * Cached, because a directory never changes its kind. A reader that finds every row never needs
+   * it.
+   */
   let isLazy: boolean | undefined
   const reads: FlatReads = {
     isLazy() {
@@ -127,8 +131,9 @@ function flatReads(database: Pick<Database, 'get' | 'scan'>): FlatReads {
 }
 
 /**
- * In a lazy directory: whether the slots of an account that have no row are zero. It is marked, or absent: from Cancun on no account goes
- * that has storage, so that one that is absent had none since the directory was begun.
+ * Whether the slots without a row of an account in a lazy directory are zero. The account is marked
+ * or absent. Since Cancun no account with storage is deleted, so an absent account had no storage
+ * since the start.
  */
 function hasNoStorage(database: Pick<Database, 'get'>, address: Bytes): boolean {
   if (database.get('slots', address) !== undefined) return true
@@ -137,7 +142,6 @@ function hasNoStorage(database: Pick<Database, 'get'>, address: Bytes): boolean 
 
 const LAST = Number.MAX_SAFE_INTEGER
 
-/** One read for each column. */
 function blocksOf(
   database: Pick<Database, 'getMany'>,
   numbers: readonly number[],
@@ -152,9 +156,9 @@ function blocksOf(
     'headers',
     found.map(({ hash }) => hash),
   )
-  const rows = found.flatMap((place, at) => {
+  const rows = found.flatMap((one, at) => {
     const header = headers[at]
-    return header === undefined ? [] : [{ ...place, header }]
+    return header === undefined ? [] : [{ ...one, header }]
   })
   const wanted = rows.flatMap(({ header, hash }) => (hasContents(header) ? [hash] : []))
   const [bodies, receipts] = (['bodies', 'receipts'] as const).map((column) => {
@@ -180,7 +184,7 @@ function successor(address: Bytes): Bytes {
   return key
 }
 
-/** Nothing was written yet: the genesis is imported before the store is read. */
+/** The store is empty: the genesis has to be imported first. */
 export class EmptyStoreError extends Error {
   override name = 'EmptyStoreError'
   constructor(what: string) {

@@ -1,19 +1,19 @@
-/** What a source says of itself, as a new replica reads it. */
+/** Self-description of a source, as a new replica reads it. */
 import { areForkTimes, type ForkTimes } from '../../chainspec/fork-times.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import type { StoredHead } from '../types.ts'
 import { CHUNK_VERSION, ChunkError } from './chunk.ts'
 
 export type About = {
-  /** Of the stored format. */
+  /** Version of the stored format. */
   readonly schema: number
-  /** All of the state is there. */
+  /** Whether the source has full state. */
   readonly isWhole: boolean
   readonly chainId: number
   readonly genesis: string
-  /** A network's name; undefined: it has a genesis.json. */
+  /** Name of a network; undefined if the chain has a genesis.json. */
   readonly chain: string | undefined
-  /** Times of forks that its blocks have in place of the chain's own. */
+  /** Fork times of its blocks, instead of the chain's own. */
   readonly forkTimes?: ForkTimes | undefined
   readonly first: number
   readonly oldestState: number
@@ -22,7 +22,10 @@ export type About = {
   readonly head: number
 }
 
-/** @throws {ChunkError} */
+/**
+ * Decodes the self-description.
+ * @throws {ChunkError}
+ */
 export function readAbout(head: Readonly<Record<string, unknown>>): About {
   const number = (name: string, of = head): number => {
     const value = of[name]
@@ -43,7 +46,8 @@ export function readAbout(head: Readonly<Record<string, unknown>>): About {
     schema: number('schema'),
     isWhole: head['isWhole'] === true,
     chainId: number('chainId'),
-    ...{ genesis, chain },
+    genesis,
+    chain,
     ...(areForkTimes(forkTimes) ? { forkTimes } : {}),
     first: number('first'),
     oldestState: number('oldestState'),

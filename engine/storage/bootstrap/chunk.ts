@@ -1,6 +1,8 @@
 /**
- * What a source answers a new replica with: "FNB1" ‖ checksum (8) of what follows unpacked ‖ its length (4) ‖ zstd of it. Unpacked: length
- * (4) ‖ head (JSON) ‖ rows, each length of the key (2) ‖ length of the value (4) ‖ key ‖ value. Numbers are big-endian.
+ * Response of a source to a new replica: "FNB1" ‖ checksum (8) ‖ length (4) ‖ zstd of the bytes.
+ * Checksum and length are those of the unpacked bytes. The unpacked bytes are length (4) ‖ head
+ * (JSON) ‖ rows. A row is length of the key (2) ‖ length of the value (4) ‖ key ‖ value. Numbers
+ * are big-endian.
  */
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Bytes } from '../../primitives/bytes.ts'
@@ -8,10 +10,10 @@ import { checksum } from '../../primitives/checksum.ts'
 import { concatBytes, equalBytes } from '../../primitives/words.ts'
 import type { Entry } from '../database/types.ts'
 
-/** Of the form: raised when a reader of the one before would be wrong. */
+/** Version of the format, raised when an older reader would fail. */
 export const CHUNK_VERSION = 1
 
-/** What came is not what a source sends: cut, damaged, or of another program. */
+/** The response is not from a source: it is cut, damaged, or from another program. */
 export class ChunkError extends Error {
   override name = 'ChunkError'
 }
@@ -19,7 +21,7 @@ export class ChunkError extends Error {
 export type Chunk = {
   readonly head: Readonly<Record<string, unknown>>
   readonly rows: readonly Entry[]
-  /** Unpacked. */
+  /** Bytes of the unpacked response. */
   readonly rawBytes: number
 }
 
@@ -35,14 +37,18 @@ export function encodeChunk(head: object, rows: readonly Entry[]): Bytes {
   return concatBytes(prefix, packed)
 }
 
-/** @param mostBytes unpacked @throws {ChunkError} */
-export function decodeChunk(bytes: Bytes, mostBytes: number): Chunk {
+/**
+ * Decodes a response.
+ * @param maxBytes bound of the unpacked bytes
+ * @throws {ChunkError}
+ */
+export function decodeChunk(bytes: Bytes, maxBytes: number): Chunk {
   if (bytes.length < PREFIX_BYTES || !equalBytes(bytes.subarray(0, 4), MAGIC))
     throw new ChunkError('it is no chunk of a flashnode')
   const view = new DataView(bytes.buffer, bytes.byteOffset)
   const length = view.getUint32(12)
-  if (length > mostBytes)
-    throw new ChunkError(`it says ${length} bytes, at most ${mostBytes} are read`)
+  if (length > maxBytes)
+    throw new ChunkError(`it says ${length} bytes, at most ${maxBytes} are read`)
   const raw = unpack(bytes.subarray(PREFIX_BYTES), length)
   if (checksum(raw) !== view.getBigUint64(4)) throw new ChunkError('its checksum is another')
   const reader = new DataView(raw.buffer, raw.byteOffset, raw.length)
@@ -52,7 +58,7 @@ export function decodeChunk(bytes: Bytes, mostBytes: number): Chunk {
   return { head: headOf(raw.subarray(4, end)), rows: decodeRows(raw, end), rawBytes: raw.length }
 }
 
-/** What the rows of a range are known by. */
+/** Checksum by which the rows of a range are compared. */
 export const checksumOfRows = (rows: readonly Entry[]): bigint => checksum(encodeRows(rows))
 
 const MAGIC: Bytes = new TextEncoder().encode('FNB1')
@@ -105,7 +111,7 @@ function unpack(packed: Bytes, length: number): Bytes {
   return raw
 }
 
-/** A Buffer's `slice` would share its memory. */
+/** Views a Buffer as a Uint8Array, because a Buffer's `slice` shares its memory. */
 const plain = (buffer: Buffer): Bytes =>
   new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.length)
 
@@ -114,7 +120,7 @@ function headOf(text: Bytes): Readonly<Record<string, unknown>> {
     const head: unknown = JSON.parse(Buffer.from(text).toString())
     if (typeof head === 'object' && head !== null) return head as Readonly<Record<string, unknown>>
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
   throw new ChunkError('its head is no JSON object')
 }

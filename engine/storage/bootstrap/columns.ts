@@ -1,4 +1,7 @@
-/** Which columns a replica copies row by row, and what their rows look like; all others follow from blocks and state. */
+/**
+ * Columns that a replica copies row by row, and checks of their rows. All other columns follow from
+ * blocks and state.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
@@ -12,7 +15,7 @@ export type CopiedColumn = (typeof COPIED)[number]
 export const isCopied = (name: string): name is CopiedColumn =>
   COPIED.some((column) => column === name)
 
-/** Bytes of the key before the number of the block; undefined: it has no history. */
+/** Bytes of the key before the block number; undefined for a column without history. */
 export const historyPrefix = (column: CopiedColumn): number | undefined =>
   HISTORY_PREFIX[column as keyof typeof HISTORY_PREFIX]
 const HISTORY_PREFIX = { accountHistory: 20, slotHistory: 52 } as const
@@ -24,7 +27,7 @@ const KEY_BYTES: Readonly<Record<CopiedColumn, number>> = {
   accountHistory: 28,
   slotHistory: 60,
 }
-/** In a history column nothing stands for absent. */
+/** In a history column an empty value means absent. */
 const VALUE_BYTES: Readonly<Record<CopiedColumn, readonly number[]>> = {
   code: [],
   accounts: [ACCOUNT_BYTES],
@@ -33,22 +36,22 @@ const VALUE_BYTES: Readonly<Record<CopiedColumn, readonly number[]>> = {
   slotHistory: [0, 32],
 }
 
-/** What was asked for. `to`: exclusive; undefined: the end. */
-export type AskedRows = {
+/** Requested rows. `to`: exclusive end; undefined: the end of the column. */
+export type RowsRequest = {
   readonly column: CopiedColumn
   readonly from: Bytes
   readonly to: Bytes | undefined
-  /** Of history: rows of blocks above this one, and up to that one. */
+  /** Rows of history are from blocks above `above` and up to `upTo`. */
   readonly above: number
   readonly upTo: number
 }
 
-/** What is wrong with rows that came; undefined: nothing. */
-export function rowsFault(rows: readonly Entry[], asked: AskedRows): string | undefined {
-  const { column, from, to } = asked
+/** Describes the first fault of the received rows; undefined if there is none. */
+export function rowsFault(rows: readonly Entry[], request: RowsRequest): string | undefined {
+  const { column, from, to } = request
   let last: Bytes | undefined
   for (const row of rows) {
-    const fault = rowFault(row, asked)
+    const fault = rowFault(row, request)
     if (fault !== undefined) return `row ${bytesToHex(row.key)} ${fault}`
     const isBelow =
       last === undefined ? compareBytes(row.key, from) < 0 : compareBytes(row.key, last) <= 0
@@ -59,7 +62,7 @@ export function rowsFault(rows: readonly Entry[], asked: AskedRows): string | un
   return undefined
 }
 
-function rowFault({ key, value }: Entry, { column, above, upTo }: AskedRows): string | undefined {
+function rowFault({ key, value }: Entry, { column, above, upTo }: RowsRequest): string | undefined {
   if (key.length !== KEY_BYTES[column])
     return `has a key of ${key.length} bytes, those of ${column} have ${KEY_BYTES[column]}`
   if (column === 'code')

@@ -1,8 +1,7 @@
-/** A block as a source sends it, held to its header before anything of it is written. */
+/** Blocks from a source, checked against their headers before anything is written. */
 import { decodeTail, encodeWithdrawal, NO_TAIL } from '../../primitives/block-codec.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { decodeHeader, headerItems } from '../../primitives/header-codec.ts'
+import { decodeHeader, type Header, headerItems } from '../../primitives/header.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
 import { decodeStoredReceipt, encodeReceipt } from '../../primitives/receipt-codec.ts'
@@ -21,7 +20,7 @@ export type CopiedBlock = {
   readonly number: number
   readonly hash: Bytes
   readonly parentHash: Bytes
-  /** Rows as they are stored; undefined: not sent. */
+  /** Rows as they are stored; undefined if not sent. */
   readonly header: Bytes
   readonly body: Bytes | undefined
   readonly tail: Bytes | undefined
@@ -30,14 +29,17 @@ export type CopiedBlock = {
 }
 
 export type BlockRules = {
-  /** Its withdrawals root is that of its list of withdrawals. */
+  /** Whether the header's withdrawals root is that of the list of withdrawals. */
   readonly hasWithdrawals: (header: Header) => boolean
-  /** A share of the senders is recovered again, most of the work: [0, 1). */
+  /** Share of the senders that is recovered again, in [0, 1). Recovery is most of the work. */
   readonly random: () => number
   readonly senderShare: number
 }
 
-/** @throws {Error} saying what is wrong */
+/**
+ * Decodes the blocks of a response.
+ * @throws {Error} saying what is wrong
+ */
 export function readCopiedBlocks(rows: readonly Entry[], from: number): readonly CopiedBlock[] {
   const blocks: CopiedBlock[] = []
   for (let at = 0; at < rows.length; ) {
@@ -57,7 +59,10 @@ function readBlock(rows: readonly Entry[], number: number): CopiedBlock {
   const { number: own, parentHash } = decodeHeader(header)
   if (own !== BigInt(number)) throw new Error(`block ${own} came in place of block ${number}`)
   return {
-    ...{ number, header, hash: keccak256(header), parentHash: parentHash.slice() },
+    number,
+    header,
+    hash: keccak256(header),
+    parentHash: parentHash.slice(),
     body: byKind.get(BLOCK_ROWS.body),
     tail: byKind.get(BLOCK_ROWS.tail),
     receipts: byKind.get(BLOCK_ROWS.receipts),
@@ -66,8 +71,9 @@ function readBlock(rows: readonly Entry[], number: number): CopiedBlock {
 }
 
 /**
- * Its transactions, receipts, ommers and withdrawals are those of its header. What it changed is held to its state root when it is folded.
- * @param isBare the first of the chain, of which the header alone may be there
+ * Checks a block's transactions, receipts, ommers and withdrawals against its header. The diff is
+ * checked against the state root when the block is persisted.
+ * @param options `isBare`: first block of the chain, which may have only a header
  * @throws {Error} saying what is wrong
  */
 export function checkCopiedBlock(
@@ -114,7 +120,7 @@ function checkSenders(number: number, { transactions }: StoredBody, rules: Block
   }
 }
 
-/** It can be read, and its code is that of its hashes. */
+/** Checks that a diff can be decoded, and that its code has the stated hashes. */
 function checkDiff(diff: EncodedDiff): void {
   for (const _ of rowsOf(diff));
   for (const { hash, code } of codesOf(diff))

@@ -1,7 +1,7 @@
 /**
- * A new replica's side: rows and blocks of a source are checked and written, each answer with how far the copy has come in one commit.
- * Rows come from a state that moves: what differs in them between the start and the newest block is in what these blocks changed, and is
- * taken back before the state is made (made-state.ts).
+ * A new replica's side of a copy checks rows and blocks of a source. It commits each response with
+ * the progress. Rows come from a moving state. Changes after the start are in the diffs of newer
+ * blocks. They are taken back before the state is made (made-state.ts).
  */
 import type { ChainSpec } from '../../chainspec/types.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
@@ -11,7 +11,7 @@ import { codesOf } from '../../state/encoded-diff.ts'
 import {
   decodeNumber,
   encodeNumber,
-  encodePlace,
+  encodeTransactionLocation,
   numberThen,
   tailKey,
 } from '../blocks/block-codec.ts'
@@ -21,17 +21,17 @@ import { type LogLength, openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
 import type { Database, Entry, WriteBatch } from '../database/types.ts'
 import type { StoredBody, StoredHead } from '../types.ts'
-import type { Asked } from './asked.ts'
 import { ChunkError, checksumOfRows } from './chunk.ts'
-import { type AskedRows, type CopiedColumn, historyPrefix, rowsFault } from './columns.ts'
+import { type CopiedColumn, historyPrefix, type RowsRequest, rowsFault } from './columns.ts'
 import {
   type BlockRules,
   type CopiedBlock,
   checkCopiedBlock,
   readCopiedBlocks,
 } from './copied-block.ts'
-import { BootstrapError } from './fault.ts'
+import type { CopyRequest } from './copy-request.ts'
 import {
+  BootstrapError,
   clearRanges,
   newProgress,
   PARTS,
@@ -43,43 +43,58 @@ import {
   readProgress,
 } from './progress.ts'
 
-/** Blocks of the source stand on another one than is here: it was reorganised. */
+/** The source's blocks have another parent than the replica's tip: the source was reorganised. */
 export class ForkError extends Error {
   override name = 'ForkError'
 }
-/** What newer blocks changed is not kept at the source any more: the copy begins at a later block, and looks at all ranges again. */
+/**
+ * The source does not retain the diffs of newer blocks any more. The copy restarts at a later block
+ * and checks all ranges again.
+ */
 export class GapError extends Error {
   override name = 'GapError'
 }
 
 export type Copy = {
   readonly progress: () => Progress | undefined
-  /** In a database that holds nothing. */
-  begin(progress: Progress): void
-  /** The state is made of what came, by `makeState`. */
+  /** Starts a copy in an empty database. */
+  start(progress: Progress): void
+  /** Takes over the progress after `makeState`. */
   made(progress: Progress): void
-  /** The next range to be asked for; undefined: there is none. */
-  nextRows(): Extract<Asked, { readonly part: 'rows' }> | undefined
-  /** @throws {ChunkError} where they are not what was asked for */
-  takeRows(asked: AskedRows, answer: RowsAnswer): void
-  /** Blocks of the chain up to the start. @throws {ChunkError} */
+  /** The next range to request; undefined if there is none. */
+  nextRows(): Extract<CopyRequest, { readonly part: 'rows' }> | undefined
+  /**
+   * Stores a response.
+   * @throws {ChunkError} if the rows do not match the request
+   */
+  takeRows(request: RowsRequest, response: RowsResponse): void
+  /**
+   * Stores blocks of the chain up to the start.
+   * @throws {ChunkError}
+   */
   takeBlocks(rows: readonly Entry[], from: number): void
-  /** Newer ones. @throws {ChunkError} {ForkError} {GapError} */
+  /**
+   * Stores newer blocks.
+   * @throws {ChunkError} {ForkError} {GapError}
+   */
   takeTip(rows: readonly Entry[]): void
-  /** The copy goes on with a later block: what is here is looked at again. */
-  beginAnew(about: Pick<Progress, 'start' | 'oldest'>): void
-  /** The newest block that is here is an older one: rows may have what the others changed. */
+  /** Restarts the copy at a later block; existing ranges are checked again. */
+  restart(about: Pick<Progress, 'start' | 'oldest'>): void
+  /**
+   * Makes an older block the tip. State is requested again, because rows may have changes of the
+   * dropped blocks.
+   */
   goBack(to: StoredHead): void
-  /** Everything of the state is asked for again. */
+  /** Requests all of the state again. */
   forgetState(): void
   readonly headerOf: (hash: Bytes) => Bytes | undefined
 }
 export type CopiedChain = Pick<ChainSpec, 'name' | 'genesisNumber' | 'genesisHash'>
-export type RowsAnswer = {
+export type RowsResponse = {
   readonly rows: readonly Entry[]
   readonly next: Bytes | undefined
   readonly upTo: number
-  /** Oldest block whose state the source had afterwards. */
+  /** Oldest block whose state the source had after the read. */
   readonly oldest: number
   readonly isSame: boolean
 }
@@ -101,7 +116,7 @@ export function openCopy(inner: Database, chain: CopiedChain, rules: BlockRules)
   return {
     progress: () => progress,
     headerOf: (hash) => database.get('headers', hash),
-    begin(next) {
+    start(next) {
       const batch = database.batch()
       batch.put('meta', META.importing, new Uint8Array(1))
       commit(batch, next)
@@ -109,10 +124,10 @@ export function openCopy(inner: Database, chain: CopiedChain, rules: BlockRules)
     made(next) {
       progress = next
     },
-    beginAnew(about) {
+    restart(about) {
       const batch = database.batch()
       const { start, above, at } = now()
-      // Above the start they said what can be undone.
+      // A row of a height says that its block can be unwound, which is wrong below the new start.
       for (const { key } of database.scan('heights', { gte: NO_BYTES, lt: END })) {
         batch.delete('heights', key)
         batch.delete('diffs', key.slice(8))
@@ -123,13 +138,13 @@ export function openCopy(inner: Database, chain: CopiedChain, rules: BlockRules)
       commit(batch, { ...next, at: { ...next.at, blocks } })
     },
     nextRows: () => nextRows(database, now()),
-    takeRows(asked, answer) {
+    takeRows(request, response) {
       const batch = database.batch()
-      putRows(database, batch, asked, answer)
+      putRows(database, batch, request, response)
       const before = now()
-      const at = { ...before.at, [asked.column]: answer.next ?? asked.to }
-      const upTo = Math.max(before.upTo, answer.upTo)
-      commit(batch, { ...before, at, upTo, oldest: Math.max(before.oldest, answer.oldest) })
+      const at = { ...before.at, [request.column]: response.next ?? request.to }
+      const upTo = Math.max(before.upTo, response.upTo)
+      commit(batch, { ...before, at, upTo, oldest: Math.max(before.oldest, response.oldest) })
     },
     takeBlocks(rows, from) {
       const batch = database.batch()
@@ -185,24 +200,24 @@ function nextRows(database: Database, { at, above, oldest, start }: Progress) {
 function putRows(
   database: Database,
   batch: WriteBatch,
-  asked: AskedRows,
-  answer: RowsAnswer,
+  request: RowsRequest,
+  response: RowsResponse,
 ): void {
-  const { column, from, to } = asked
-  const { rows, next, isSame } = answer
+  const { column, from, to } = request
+  const { rows, next, isSame } = response
   if (isSame) {
     if (next !== undefined || rows.length > 0)
       throw new ChunkError(`a range of ${column} is the same, and is not`)
     return
   }
   const end = next ?? to
-  const fault = rowsFault(rows, asked)
+  const fault = rowsFault(rows, request)
   if (fault !== undefined) throw new ChunkError(fault)
   const isPast = rows.length > 0 && next !== undefined && !isAbove(next, rows.at(-1)!.key)
   if (isPast || (next !== undefined && !isAbove(next, from)))
     throw new ChunkError(`the rest of ${column} begins at ${bytesToHex(next!)}, which was passed`)
   if (historyPrefix(column) === undefined) {
-    // What was here of the range may be gone at the source.
+    // Rows of this range may be deleted at the source by now.
     for (const { key } of database.scan(column, { gte: from, lt: end ?? END, isOnce: true }))
       batch.delete(column, key)
     putRange(batch, column as CopiedColumn, { from, to: end, checksum: checksumOfRows(rows) })
@@ -219,7 +234,10 @@ type Around = {
 }
 type Came = { readonly rows: readonly Entry[]; readonly from: number; readonly progress: Progress }
 
-/** Where the next ones begin; undefined: the start is among them. */
+/**
+ * Puts blocks into the batch. Returns the key of the next block; undefined once the start is
+ * reached.
+ */
 function putBlocks(
   around: Around,
   batch: WriteBatch,
@@ -286,12 +304,12 @@ function putContents(batch: WriteBatch, { hash, header, body, tail, receipts }: 
 
 function putIndexes(batch: WriteBatch, { number, receipts }: CopiedBlock, body: StoredBody): void {
   for (const [index, { hash }] of body.transactions.entries())
-    batch.put('transactions', hash, encodePlace({ blockNumber: number, index }))
+    batch.put('transactions', hash, encodeTransactionLocation({ blockNumber: number, index }))
   for (const { key, value } of logPostings(number, decodeList(receipts!)))
     batch.merge('logs', key, value)
 }
 
-/** What a decoder or a check has against what came. */
+/** Turns an error of a decoder or a check into a ChunkError. */
 function checked<T>(read: () => T): T {
   try {
     return read()
@@ -300,6 +318,6 @@ function checked<T>(read: () => T): T {
   }
 }
 
-/** Where the blocks go on. */
+/** Height of the next block to request; undefined if all are copied. */
 export const blocksFrom = ({ at, first }: Progress): number | undefined =>
   at.blocks === undefined ? undefined : at.blocks.length === 0 ? first : decodeNumber(at.blocks)

@@ -1,22 +1,22 @@
 /**
- * The state of the start from rows that were read while it moved on, and the chain that stands on it: what later blocks changed is put back
- * as it was, the tries are made of what is there, and their root is that of the header or nothing is.
+ * Makes the state of the start from rows that were read while the state moved on. Changes of later
+ * blocks are taken back, and the tries are built. The chain is committed only if their root is that
+ * of the header.
  */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
-import { decodeHeader } from '../../primitives/header-codec.ts'
+import { decodeHeader } from '../../primitives/header.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
 import { concatBytes, equalBytes } from '../../primitives/words.ts'
 import { decodeAccount } from '../../state/account-codec.ts'
 import { rowsOf } from '../../state/encoded-diff.ts'
 import { encodeHead, encodeNumber } from '../blocks/block-codec.ts'
-import { columnsOf } from '../blocks/fold.ts'
+import { columnsOf } from '../blocks/persist.ts'
 import { openStateTries, ROWS_IN_BATCH } from '../blocks/state-tries.ts'
 import { openLogLength } from '../database/log-length.ts'
 import { META } from '../database/meta.ts'
 import type { Database, Entry } from '../database/types.ts'
 import type { StoredHead } from '../types.ts'
-import { BootstrapError } from './fault.ts'
-import { clearRanges, type Progress, putProgress } from './progress.ts'
+import { BootstrapError, clearRanges, type Progress, putProgress } from './progress.ts'
 
 /** The rows are not the state of the block. */
 export class StateRootError extends Error {
@@ -25,7 +25,11 @@ export class StateRootError extends Error {
 
 export type MakingStep = { readonly done: number }
 
-/** Begun again from its beginning after a kill. @param sorter an empty database of its own @throws {StateRootError} {BootstrapError} */
+/**
+ * Makes the state; after a kill it restarts from the first row.
+ * @param sorter an empty database of its own
+ * @throws {StateRootError} {BootstrapError}
+ */
 export function* makeState(
   inner: Database,
   sorter: Database,
@@ -60,11 +64,11 @@ export function* makeState(
     )
   const made = { ...progress, isMade: true }
   batch.put('meta', META.durableHead, encodeHead(start))
-  batch.put('meta', META.foldHead, encodeHead(start))
+  batch.put('meta', META.persistedHead, encodeHead(start))
   batch.put('meta', META.oldest, encodeNumber(Math.min(progress.oldest, start.number)))
   batch.put(
     'meta',
-    META.marks,
+    META.labelledHeads,
     concatBytes(encodeNumber(progress.first), encodeNumber(progress.first)),
   )
   batch.delete('meta', META.importing)
@@ -86,7 +90,10 @@ function* withSteps<T>(
   }
 }
 
-/** Hashes of the blocks above the start, newest first. @throws {BootstrapError} */
+/**
+ * The blocks above the start, newest first.
+ * @throws {BootstrapError}
+ */
 export function* blocksAbove(
   database: Pick<Database, 'get'>,
   { start, tip }: Pick<Progress, 'start' | 'tip'>,
@@ -100,7 +107,10 @@ export function* blocksAbove(
   }
 }
 
-/** Downwards: what the oldest block found comes last. */
+/**
+ * Takes back the changes of the blocks above the start. The newest block comes first, so that the
+ * oldest block's previous values are written last.
+ */
 function* takeBack(database: Database, progress: Progress): Generator<MakingStep, void> {
   const batch = database.batch()
   for (const { number, hash } of blocksAbove(database, progress)) {
@@ -121,7 +131,10 @@ type Owned = {
   readonly slots: readonly { readonly key: Bytes; readonly value: Bytes }[]
 }
 
-/** Both columns stand in the order of addresses. @throws {StateRootError} for slots of nobody */
+/**
+ * Accounts with their slots; both columns are sorted by address.
+ * @throws {StateRootError} for slots without an account
+ */
 function* accountsOf(database: Database): Generator<Owned, void> {
   const slots = database.scan('slots', { ...ALL, isOnce: true })
   let slot = slots.next()

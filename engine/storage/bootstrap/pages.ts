@@ -1,60 +1,77 @@
 /**
- * Rows of a column from a cursor on, as many as a chunk may have. A cursor is a key or the beginning of one. The history columns have an
- * index by prefix, and a seek that leaves its prefix would pass over rows (columns.ts): a cursor there is shorter than a prefix, for which
- * RocksDB looks at all files, or lies in a prefix, whose neighbours are then looked up one by one.
+ * Reads rows of a column from a cursor on, up to the size of a chunk. A cursor is a key or the
+ * start of one. A history column has an index by prefix, and a seek that leaves its prefix would
+ * miss rows (columns.ts). So a cursor there is shorter than a prefix, for which RocksDB searches
+ * all files. Or it is in a prefix, whose neighbours are then read one by one.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { compareBytes, concatBytes } from '../../primitives/words.ts'
 import { decodeNumber } from '../blocks/block-codec.ts'
 import type { Database, Entry } from '../database/types.ts'
-import { type AskedRows, historyPrefix } from './columns.ts'
+import { historyPrefix, type RowsRequest } from './columns.ts'
 
 export type Page = {
   readonly rows: readonly Entry[]
-  /** Where the next one begins; undefined: everything up to the end of the range is here. */
+  /** Cursor of the next page; undefined at the end of the range. */
   readonly next: Bytes | undefined
 }
 
-/** @param bytes of rows; a page of history ends after four times as many that were looked at, too */
-export function readPage(database: Pick<Database, 'scan'>, asked: AskedRows, bytes: number): Page {
-  const prefix = historyPrefix(asked.column)
-  const filling: Filling = { database, asked, rows: [], bytes, left: bytes, seen: 4 * bytes }
+/**
+ * Reads one page.
+ * @param bytes of rows; a page also ends after reading four times as many
+ */
+export function readPage(
+  database: Pick<Database, 'scan'>,
+  request: RowsRequest,
+  bytes: number,
+): Page {
+  const prefix = historyPrefix(request.column)
+  const filling: Filling = {
+    database,
+    requested: request,
+    rows: [],
+    bytes,
+    left: bytes,
+    seen: 4 * bytes,
+  }
   const next =
     prefix === undefined
-      ? take(filling, asked.from, asked.to ?? END)
-      : takeHistory(filling, asked.from, prefix)
+      ? take(filling, request.from, request.to ?? END)
+      : takeHistory(filling, request.from, prefix)
   return { rows: filling.rows, next }
 }
 
-/** No key is longer. */
+/** Upper bound of all keys. */
 const END: Bytes = new Uint8Array(80).fill(0xff)
 const ROW_BYTES = 6
 
 type Filling = {
   readonly database: Pick<Database, 'scan'>
-  readonly asked: AskedRows
+  readonly requested: RowsRequest
   readonly rows: Entry[]
   readonly bytes: number
   left: number
   seen: number
 }
 
-/** Takes rows of one range; where it stopped, or undefined at its end. */
+/**
+ * Takes rows of one range. Returns the key where it stopped, or undefined at the end of the range.
+ */
 function take(filling: Filling, gte: Bytes, lt: Bytes): Bytes | undefined {
-  const { database, asked } = filling
+  const { database, requested: request } = filling
   if (compareBytes(gte, lt) >= 0) return undefined
-  for (const entry of database.scan(asked.column, { gte, lt, isOnce: true })) {
+  for (const entry of database.scan(request.column, { gte, lt, isOnce: true })) {
     if (filling.left <= 0 || filling.seen <= 0) return entry.key
     const size = ROW_BYTES + entry.key.length + entry.value.length
     filling.seen -= size
-    if (!isWanted(entry.key, asked)) continue
+    if (!isWanted(entry.key, request)) continue
     filling.left -= size
     filling.rows.push(entry)
   }
   return undefined
 }
 
-function isWanted(key: Bytes, { column, above, upTo }: AskedRows): boolean {
+function isWanted(key: Bytes, { column, above, upTo }: RowsRequest): boolean {
   const prefix = historyPrefix(column)
   if (prefix === undefined) return column !== 'code' || key.length === 32
   const number = decodeNumber(key, prefix)
@@ -74,7 +91,10 @@ function takeHistory(filling: Filling, from: Bytes, prefix: number): Bytes | und
 
 const NUMBERS_END: Bytes = new Uint8Array(9).fill(0xff)
 
-/** The next prefix of those that differ in their last byte only; after the last one the shorter beginning of what follows. */
+/**
+ * The next prefix if only the last byte changes, otherwise the shorter start of the following
+ * prefixes.
+ */
 function neighbour(prefix: Bytes): Bytes | undefined {
   const next = prefix.slice()
   for (let at = next.length - 1; at >= 0; at--) {

@@ -1,4 +1,7 @@
-/** How far a copy has come, in the rows of "meta": committed with what it is about, gone with the commit that makes a chain of it. */
+/**
+ * Progress of a copy, in rows of "meta", and the error of a copy that cannot continue. The progress
+ * is committed with the copied rows, and deleted when the copy becomes a chain.
+ */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../primitives/hex.ts'
 import { concatBytes } from '../../primitives/words.ts'
@@ -7,28 +10,27 @@ import type { Database, WriteBatch } from '../database/types.ts'
 import type { StoredHead } from '../types.ts'
 import { COPIED, type CopiedColumn } from './columns.ts'
 
-/** Columns, and the blocks up to the start. */
+/** Copied columns, and the blocks up to the start. */
 export const PARTS = ['blocks', ...COPIED] as const
 export type Part = (typeof PARTS)[number]
 
-/** What one copy is about. */
 export type Progress = {
   /** The block whose state is made. */
   readonly start: StoredHead
-  /** First block of the source, and the oldest whose state it has. */
+  /** First block of the source, and the oldest block whose state the source has. */
   readonly first: number
   readonly oldest: number
-  /** The source keeps what old blocks changed, by which their history is pruned. */
+  /** The source retains diffs as long as history, which is pruned by them. */
   readonly keepsDiffs: boolean
-  /** Newest block that is here, with what it changed. */
+  /** Newest block that is stored with its diff. */
   readonly tip: StoredHead
-  /** No row that came has changes of a later block. */
+  /** No copied row has changes of a later block. */
   readonly upTo: number
-  /** Rows of history of blocks up to this one are here from an earlier start. */
+  /** History rows of blocks up to this one are complete from an earlier start. */
   readonly above: number
-  /** By part: where it goes on; undefined: all of it is here. */
+  /** Position of the copy by part; undefined: the part is complete. */
   readonly at: Readonly<Record<Part, Bytes | undefined>>
-  /** The chain stands, and only newer blocks may be missing. */
+  /** The chain is complete, and only newer blocks may be missing. */
   readonly isMade: boolean
 }
 
@@ -82,7 +84,7 @@ type Written = Omit<Progress, 'start' | 'tip' | 'at'> & {
 const headOf = ({ number, hash }: Head): StoredHead => ({ number, hash: hexToBytes(hash) })
 const hexOf = ({ number, hash }: StoredHead): Head => ({ number, hash: bytesToHex(hash) })
 
-/** A range that came in one answer: asked for by its checksum when it is looked at again. */
+/** A range that came in one response. A later check compares its checksum. */
 export type KnownRange = {
   readonly from: Bytes
   /** undefined: the end of the column. */
@@ -96,7 +98,7 @@ export function putRange(batch: WriteBatch, column: CopiedColumn, range: KnownRa
   batch.put('meta', rangeKey(column, range.from), concatBytes(value, range.to ?? NO_BYTES))
 }
 
-/** That which begins at `from`; without one, where the first behind it does. */
+/** Known range that starts at `from`; without one, the start of the next known range. */
 export function rangeAt(
   database: Pick<Database, 'range'>,
   column: CopiedColumn,
@@ -114,7 +116,7 @@ export function rangeAt(
   return { known: { from, to, checksum }, next: undefined }
 }
 
-/** Of all columns. */
+/** Deletes the known ranges of all columns. */
 export function clearRanges(database: Pick<Database, 'scan'>, batch: WriteBatch): void {
   const gte = META.bootstrapRange
   for (const { key } of database.scan('meta', { gte, lt: concatBytes(gte, END) }))
@@ -124,3 +126,8 @@ export function clearRanges(database: Pick<Database, 'scan'>, batch: WriteBatch)
 const END: Bytes = new Uint8Array(70).fill(0xff)
 const rangeKey = (column: CopiedColumn, from: Bytes): Bytes =>
   concatBytes(META.bootstrapRange, Uint8Array.of(COPIED.indexOf(column)), from)
+
+/** The copy cannot continue; the message says what is wrong and what to do. */
+export class BootstrapError extends Error {
+  override name = 'BootstrapError'
+}

@@ -1,4 +1,4 @@
-/** A source: what a new replica is answered, read from the database of a running node. Nothing is written. */
+/** A source serves a new replica from the database of a running node, and writes nothing. */
 import type { ForkTimes } from '../../chainspec/fork-times.ts'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
@@ -8,51 +8,56 @@ import { META } from '../database/meta.ts'
 import type { Database, Entry } from '../database/types.ts'
 import { SCHEMA_VERSION } from '../directory/schema.ts'
 import type { StoreReader } from '../types.ts'
-import { type Asked, AskedError } from './asked.ts'
 import { CHUNK_VERSION, checksumOfRows, encodeChunk } from './chunk.ts'
+import { type CopyRequest, CopyRequestError } from './copy-request.ts'
 import { readPage } from './pages.ts'
 
 export type SourceOptions = {
   readonly database: Pick<Database, 'get' | 'getMany' | 'scan' | 'range'>
-  /** Of the marker of its directory. */
+  /** Chain id and genesis of the directory's marker. */
   readonly chainId: number
   readonly genesis: string
-  /** A network's name; undefined: the chain is that of `genesisFile`. */
+  /** Name of a network; undefined: the chain is that of `genesisFile`. */
   readonly chain: string | undefined
-  /** Fork times that the directory's marker holds. */
+  /** Fork times of the directory's marker. */
   readonly forkTimes?: ForkTimes | undefined
-  /** The genesis.json. */
   readonly genesisFile: () => Bytes
-  /** What blocks changed is kept as long as their history. */
+  /** Diffs are retained as long as history. */
   readonly keepsDiffs: boolean
-  /** Of the rows of one answer, about. */
+  /** Approximate bytes of rows in one response. */
   readonly chunkBytes: number
 }
 
-/** What a block is sent as: the first byte of the key of each of its rows. */
+/** Kinds of a block's rows, which are the only byte of their keys. */
 export const BLOCK_ROWS = { header: 1, body: 2, tail: 3, receipts: 4, diff: 5 } as const
 
-/** A copy begins so many blocks below the fold head, where they can be undone: a reorg of the source seldom reaches so deep. */
+/**
+ * A copy starts up to this many blocks below the persisted head, as far down as an unwind can
+ * reach. Reorgs of the source are seldom deeper.
+ */
 const MARGIN_BLOCKS = 32
 
 export interface BootstrapSource {
-  /** @throws {AskedError} {DatabaseError} */
-  answer(asked: Asked): Bytes
+  /**
+   * Responds to one request.
+   * @throws {CopyRequestError} {DatabaseError}
+   */
+  respond(request: CopyRequest): Bytes
 }
 
 export function openBootstrapSource(options: SourceOptions): BootstrapSource {
   const store = openStore(options.database as Database)
   return {
-    answer(asked) {
-      switch (asked.part) {
+    respond(request) {
+      switch (request.part) {
         case 'about':
           return encodeChunk(about(options, store), [])
         case 'genesis':
-          return genesis(options, asked.at)
+          return genesis(options, request.at)
         case 'blocks':
-          return blocks(options, store, asked.from)
+          return blocks(options, store, request.from)
         case 'rows':
-          return rows(options, store, asked)
+          return rows(options, store, request)
       }
     },
   }
@@ -60,22 +65,26 @@ export function openBootstrapSource(options: SourceOptions): BootstrapSource {
 
 function about({ database, ...known }: SourceOptions, store: StoreReader) {
   const { chainId, genesis, chain, forkTimes, keepsDiffs } = known
-  const head = store.foldHead()
+  const head = store.persistedHead()
   let number = head.number
   while (
     number > Math.max(head.number - MARGIN_BLOCKS, firstBlock(database)) &&
-    store.isUnfoldable(number - 1)
+    store.canUnwindTo(number - 1)
   )
     number--
   const hash = store.hashOfNumber(number)
-  if (hash === undefined) throw new AskedError('the chain is being reorganised: ask again')
+  if (hash === undefined) throw new CopyRequestError('the chain is being reorganised: ask again')
   return {
     version: CHUNK_VERSION,
     schema: SCHEMA_VERSION,
     isWhole: !store.isLazy(),
-    ...{ chainId, genesis, chain, forkTimes },
+    chainId,
+    genesis,
+    chain,
+    forkTimes,
     first: firstBlock(database),
-    ...{ oldestState: store.oldestState(), keepsDiffs },
+    oldestState: store.oldestState(),
+    keepsDiffs,
     start: { number, hash: bytesToHex(hash) },
     head: head.number,
   }
@@ -93,14 +102,17 @@ function genesis({ genesisFile, chunkBytes }: SourceOptions, at: number): Bytes 
   return encodeChunk({ size: file.length }, [{ key: NO_BYTES, value }])
 }
 
-/** One at least, where there is one. Rows of a block lack what is not here: its diff, or all but the header of a block that was loaded. */
+/**
+ * Sends at least one block if there is one. Missing rows are left out: the diff, or all but the
+ * header of an imported block.
+ */
 function blocks({ database, chunkBytes }: SourceOptions, store: StoreReader, from: number): Bytes {
   const found: Entry[] = []
-  const head = store.foldHead().number
+  const head = store.persistedHead().number
   let count = 0
-  for (let bytes = 0; from + count <= head && bytes < chunkBytes && count < MOST_BLOCKS; count++) {
+  for (let bytes = 0; from + count <= head && bytes < chunkBytes && count < MAX_BLOCKS; count++) {
     const hash = database.get('numbers', encodeNumber(from + count))
-    // An unfold has come in between: the next question finds another chain.
+    // An unwind came in between; the next request sees the other chain.
     if (hash === undefined) break
     const before = found.length
     const put = (kind: number, value: Bytes | undefined) => {
@@ -115,28 +127,31 @@ function blocks({ database, chunkBytes }: SourceOptions, store: StoreReader, fro
   }
   return encodeChunk({ from, count, head }, found)
 }
-const MOST_BLOCKS = 1_024
+const MAX_BLOCKS = 1_024
 
 function rows(
   { database, chunkBytes }: SourceOptions,
   store: StoreReader,
-  asked: Extract<Asked, { part: 'rows' }>,
+  request: Extract<CopyRequest, { part: 'rows' }>,
 ): Bytes {
-  const { rows, next } = readPage(database, asked, chunkBytes)
-  // After they were read: no later block is in them.
+  const { rows, next } = readPage(database, request, chunkBytes)
+  // The newest block is read after the rows, so that no row has changes of a later block.
   const upTo = newestInState(database)
   const oldest = store.oldestState()
   const head = { next: next === undefined ? null : bytesToHex(next), upTo, oldest }
   const isSame =
-    asked.known !== undefined && next === undefined && checksumOfRows(rows) === asked.known
+    request.known !== undefined && next === undefined && checksumOfRows(rows) === request.known
   return isSame ? encodeChunk({ ...head, isSame }, []) : encodeChunk(head, rows)
 }
 
-/** The newest block whose changes flat state may have: that which is being folded, or was last. */
+/**
+ * The newest block whose changes flat state may have: the one being persisted, or the last
+ * persisted one.
+ */
 function newestInState(database: SourceOptions['database']): number {
-  const folding = database.get('meta', META.folding)
-  const folded = database.get('meta', META.foldHead)
+  const persisting = database.get('meta', META.persisting)
+  const persisted = database.get('meta', META.persistedHead)
   return Math.max(
-    ...[folding, folded].map((row) => (row === undefined ? 0 : decodeHead(row).number)),
+    ...[persisting, persisted].map((row) => (row === undefined ? 0 : decodeHead(row).number)),
   )
 }

@@ -1,7 +1,7 @@
-/** Lists of bytes in a row: each with its length before it. */
+/** Lists of byte strings in one row. */
 import type { Bytes } from '../../primitives/bytes.ts'
 
-/** Count, then each with its length. */
+/** Encodes the number of items, then each item behind its length. */
 export function encodeList(items: readonly Bytes[]): Bytes {
   const bytes = new Uint8Array(items.reduce((size, item) => size + 4 + item.length, 4))
   const view = new DataView(bytes.buffer)
@@ -15,7 +15,10 @@ export function encodeList(items: readonly Bytes[]): Bytes {
   return bytes
 }
 
-/** The items share the memory of `bytes`. @throws {StoredFormatError} */
+/**
+ * Decodes a list; its items share the memory of `bytes`.
+ * @throws {StoredFormatError}
+ */
 export function decodeList(bytes: Bytes): Bytes[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (bytes.length < 4) throw new StoredFormatError('list', 0, bytes.length)
@@ -31,7 +34,7 @@ export function decodeList(bytes: Bytes): Bytes[] {
   return items
 }
 
-/** A row that this version did not write: the database is damaged. */
+/** The row was not written by this version: the database is damaged. */
 export class StoredFormatError extends Error {
   override name = 'StoredFormatError'
   constructor(what: string, at: number, length: number) {

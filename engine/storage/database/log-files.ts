@@ -1,20 +1,27 @@
-/** The files of RocksDB's write-ahead log, from beside it: what takes long, the thread that commits does not wait for. */
+/**
+ * Files of RocksDB's write-ahead log. They are synced in another thread, so that the thread that
+ * commits never waits.
+ */
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseError } from './options.ts'
 
 export type LogFiles = {
   /**
-   * Every commit before the call survives a power loss when it resolves: each has reached the system's memory, where another handle of
-   * the file finds it. RocksDB's own way, a synced commit, keeps all that commit waiting for the disk.
+   * Makes every commit before the call survive a power loss once it resolves. A commit has reached
+   * the system's memory, so that another handle of the file can sync it. RocksDB's own synced
+   * commit makes every commit wait for the disk.
    */
   sync(): Promise<void>
   bytes(): Promise<number>
 }
 
-/** `path`: of the database. Both calls reject with a {DatabaseError} `io`. */
+/**
+ * Opens the log of a database. Both calls reject with a {DatabaseError} `io`.
+ * @param path of the database
+ */
 export function openLogFiles(path: string): LogFiles {
-  /** Number of the newest file when it was synced last: those before it are not written any more. */
+  /** Number of the newest file at the last sync. Older files are not written any more. */
   let newest = 0
   const fileOf = (number: number) => join(path, `${String(number).padStart(6, '0')}.log`)
   const numbers = async () =>
@@ -26,7 +33,7 @@ export function openLogFiles(path: string): LogFiles {
     sync: () =>
       onDisk(async () => {
         const found = await numbers()
-        // The oldest first: what is there after a loss of power has no hole.
+        // The oldest file is synced first, so that a power loss leaves no hole in the log.
         for (const number of found)
           if (number >= newest) await using(fileOf(number), (file) => file.datasync())
         const last = found.at(-1) ?? newest
@@ -42,7 +49,10 @@ export function openLogFiles(path: string): LogFiles {
   }
 }
 
-/** RocksDB may have deleted the file meanwhile: what was in it is in others then, and those are synced. */
+/**
+ * Skips a file that RocksDB has deleted meanwhile: its rows are in other files then, which are
+ * synced.
+ */
 async function using(path: string, work: (handle: FileHandle) => Promise<void>): Promise<void> {
   const handle = await open(path, 'r').catch(unlessGone)
   if (handle === undefined) return

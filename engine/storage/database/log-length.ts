@@ -1,28 +1,36 @@
 /**
- * Keeps RocksDB's log short, which every start has to read. A piece of it can go when each column has written what it had in memory by
- * then to a file. RocksDB does that when two memtables of a column are full, which takes days where a column is hardly written; its own
- * bound is twelve times what all memtables may take, and the binding has neither a flush nor a bound of our choice. So a column that
- * lags behind is filled up with deletions of a key that never was: four bytes each in the log, thirty in memory, one in the file.
+ * Limits the length of RocksDB's log, because every start reads it. A part of the log can go once
+ * every column has written its memtables of that time to a file. RocksDB does so when two memtables
+ * of a column are full, which takes days in a column with few writes. RocksDB's own bound is twelve
+ * times the size of all memtables. The binding has no flush and no other bound. So a lagging column
+ * is filled with deletions of a key that never existed. Each takes four bytes in the log, thirty in
+ * memory, and one in the file.
  */
 import { COLUMN_NAMES, type ColumnName, MEMTABLE_BYTES } from './columns.ts'
 import type { Database, WriteBatch } from './types.ts'
 
 export type LogLength = {
-  /** The same database; what is committed through it counts. */
+  /** The wrapped database; only commits through it are counted. */
   readonly database: Database
-  /** Some column holds more of the log than it should. */
+  /** Whether some column retains more of the log than it should. */
   isDue(): boolean
-  /** Fills up those columns; each `next` is one small commit. RocksDB then deletes files of the log in a thread of its own. */
+  /**
+   * Fills the lagging columns; each `next` is one small commit. RocksDB then deletes log files in a
+   * thread of its own.
+   */
   shorten(): Generator<undefined, void>
 }
 
-/** No column stays unflushed for longer than twice this: the log is below 128 MiB, which a start reads in about half a second. */
+/**
+ * No column stays unflushed for more than twice this span. The log stays below 128 MiB, which a
+ * start reads in about half a second.
+ */
 const SPAN_BYTES = 64 * 2 ** 20
 
-/** Right after `inner` was opened: opening flushes everything. */
+/** Wraps a database right after its opening, which flushes everything. */
 export function openLogLength(inner: Database, spanBytes: number = SPAN_BYTES): LogLength {
   const cycles = new Map<ColumnName, Cycle>(COLUMN_NAMES.map((name) => [name, newCycle()]))
-  /** What was written to the log so far. */
+  /** Bytes written to the log since the opening. */
   let position = 0
   const count = (writes: ReadonlyMap<ColumnName, Written>) => {
     for (const { log } of writes.values()) position += log
@@ -38,7 +46,7 @@ export function openLogLength(inner: Database, spanBytes: number = SPAN_BYTES): 
         const { from } = cycle
         const filler = fillerOf(inner, column)
         while (cycle.from === from) {
-          filler.commit({ isKept: true })
+          filler.commit({ isRetained: true })
           position += FILLER_ROWS * FILLER_LOG_BYTES
           grow(cycle, column, FILLER_ROWS * FILLER_MEMORY_BYTES, position)
           yield
@@ -49,23 +57,27 @@ export function openLogLength(inner: Database, spanBytes: number = SPAN_BYTES): 
 }
 
 /**
- * From one place in the log until two memtables have become full since: then what came before that place is in files. Both may have
- * been half full there, or one full and the other empty; they are full no later than what is counted here.
+ * A stretch of the log in which two memtables of a column have become full. Everything before the
+ * stretch is in files then. At its start both may have been half full, or one full. Both become
+ * full no later than this count says.
  */
 type Cycle = {
-  /** Place in the log, bytes since it was opened. */
+  /** Position in the log where the cycle started, in bytes since the opening. */
   from: number
   /** Bytes in the memtable that is being filled. */
   memory: number
-  /** Memtables filled. */
+  /** Memtables filled since the start of the cycle. */
   full: number
 }
 const newCycle = (): Cycle => ({ from: 0, memory: 0, full: 0 })
 const MERGED_MEMTABLES = 2
-/** RocksDB lets a memtable grow by a part of its last block beyond its size. */
+/** RocksDB lets a memtable exceed its size by a part of its last block. */
 const FULL_SHARE = 1.1
 
-/** RocksDB looks whether a memtable is full between commits only: a large one fills no more than one. */
+/**
+ * Counts the bytes of one commit, which fills one memtable at most: RocksDB checks memtables only
+ * between commits.
+ */
 function grow(cycle: Cycle, column: ColumnName, bytes: number, position: number): void {
   cycle.memory += bytes
   if (cycle.memory < MEMTABLE_BYTES[column] * FULL_SHARE) return
@@ -76,13 +88,15 @@ function grow(cycle: Cycle, column: ColumnName, bytes: number, position: number)
   cycle.from = position
 }
 
-/** Not in any range that is read: no key is shorter, and numbers and addresses that begin like it come after it. */
+/**
+ * The filler key is in no range that is read: it sorts before all longer keys that start with 0xff.
+ */
 const FILLER_KEY = Uint8Array.of(0xff)
-/** In one commit: half a millisecond, less than the smallest memtable. */
+/** Rows of one commit, which takes half a millisecond. They are less than the smallest memtable. */
 const FILLER_ROWS = 1000
 /** Kind, column, length and key. */
 const FILLER_LOG_BYTES = 4
-/** At least; measured 33 (2026-11). */
+/** Lower bound; 33 were measured (2026-11). */
 const FILLER_MEMORY_BYTES = 30
 
 function fillerOf(database: Database, column: ColumnName): WriteBatch {
@@ -91,10 +105,10 @@ function fillerOf(database: Database, column: ColumnName): WriteBatch {
   return batch
 }
 
-/** By one commit, in one column. */
+/** Bytes of one commit in one column. */
 type Written = { readonly log: number; readonly memory: number }
 const NOTHING: Written = { log: 0, memory: 0 }
-/** Of a row beside its key and value: at most in the log, at least in memory. */
+/** Overhead of a row: an upper bound in the log, a lower bound in memory. */
 const ROW_LOG_BYTES = 12
 const ROW_MEMORY_BYTES = 20
 
@@ -144,7 +158,7 @@ function counted(
         commit(options) {
           batch.commit(options)
           count(writes)
-          if (options?.isKept !== true) writes.clear()
+          if (options?.isRetained !== true) writes.clear()
         },
       }
     },

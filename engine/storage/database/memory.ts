@@ -69,7 +69,6 @@ export function createMemoryDatabase(): Database {
   }
 }
 
-/** @param onCommit is told how many writes there were */
 function memoryBatch(
   find: (column: ColumnName) => SortedMap,
   onCommit: (writes: number) => void,
@@ -96,14 +95,14 @@ function memoryBatch(
     get length() {
       return writes.length
     },
-    commit({ isKept = false } = {}) {
+    commit({ isRetained = false } = {}) {
       for (const { column, key, value, isMerge } of writes) {
         const map = find(column)
         const before = isMerge ? map.get(key) : undefined
         map.set(key, before && value ? concatBytes(before, value) : value)
       }
       onCommit(writes.length)
-      if (!isKept) writes = []
+      if (!isRetained) writes = []
     },
   }
 }
@@ -115,7 +114,7 @@ type SortedMap = {
   between(gte: string, lt: string): string[]
 }
 
-/** Keys are sorted when a range asks for it; strings of one byte per character sort as bytes do. */
+/** Keys are sorted when a range needs them. Strings of one byte per character sort as bytes do. */
 function sortedMap(): SortedMap {
   const values = new Map<string, Bytes>()
   let sorted: string[] | undefined

@@ -1,4 +1,7 @@
-/** The rows of the column "meta": heads, marks, horizon, and what a crash may have interrupted. */
+/**
+ * Rows of the column "meta": heads, labelled heads, horizon, and work that a crash may have
+ * interrupted.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 
 const name = (text: string): Bytes => new TextEncoder().encode(text)
@@ -7,31 +10,46 @@ export const META = {
   /** encodeHead: the newest appended block. */
   durableHead: name('durable-head'),
   /** encodeHead: flat state is the state after this block. */
-  foldHead: name('fold-head'),
+  persistedHead: name('fold-head'),
   /** Number (8): the oldest block whose state can be read. */
   oldest: name('oldest-state'),
   /** Number (8) ‖ number (8): safe and finalized. */
-  marks: name('marks'),
+  labelledHeads: name('marks'),
   /** Number (8): history rows up to this block are gone. */
   pruned: name('pruned'),
-  /** encodeHead of the block whose fold has begun: flat state may hold some of it. */
-  folding: name('folding'),
-  /** Hash of the block whose trie nodes are being written: some may be its own, its undo rows are complete. */
-  foldingTrie: name('folding-trie'),
-  /** An account dump is being loaded; it goes with the commit that makes it a chain. */
+  /**
+   * encodeHead of the block whose persist pass has started. Flat state may have some of its
+   * changes.
+   */
+  persisting: name('folding'),
+  /**
+   * Hash of the block whose trie nodes are being written. Some may be its own; its undo rows are
+   * complete.
+   */
+  persistingTrie: name('folding-trie'),
+  /**
+   * Present while an account dump is being loaded. The commit that makes the dump a chain deletes
+   * it.
+   */
   importing: name('importing-state'),
-  /** encodeLazyStart: the state is fetched as it is needed. */
+  /** encodeLazyStart: present in a lazy directory, which fetches state on demand. */
   lazy: name('lazy-start'),
-  /** Text, `proven` or `trusted`: how state was last fetched. Directories of older versions lack it. */
+  /**
+   * Text, `proven` or `trusted`: the mode of the last fetches. Directories of older versions lack
+   * it.
+   */
   lazyMode: name('lazy-mode'),
-  /** Number (8): bytes that rows take which were fetched, or a little more. */
+  /** Number (8): bytes of fetched rows, or a little more. */
   fetched: name('fetched-bytes'),
-  /** A lazy state is being begun anew: what the directory held of the old one may be half gone. */
-  beginning: name('beginning-anew'),
-  /** Version (8) ‖ done (1) ‖ where the next slice begins: the last migration, its progress. */
+  /** Present while a lazy state is being restarted. The old state may be half gone. */
+  resync: name('beginning-anew'),
+  /** Version (8) ‖ done (1) ‖ start of the next slice: progress of the last migration. */
   migration: name('migration'),
-  /** How far a copy of another node has come (bootstrap/progress.ts); it goes when the copy is a chain. */
+  /**
+   * Progress of a copy of another node (bootstrap/progress.ts). It is deleted when the copy is a
+   * chain.
+   */
   bootstrap: name('bootstrap'),
-  /** ‖ column (1) ‖ where a copied range begins → its checksum (8) ‖ where it ends. */
+  /** Prefix ‖ column (1) ‖ start of a copied range → checksum (8) ‖ end of the range. */
   bootstrapRange: name('copied-range'),
 } as const

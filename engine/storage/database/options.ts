@@ -1,7 +1,10 @@
-/** What the binding would ignore or crash on is refused here: unknown options, wrong types, sizes that wrap. */
+/**
+ * Checks of options that the binding would ignore or crash on: unknown names, wrong types, sizes
+ * that wrap.
+ */
 
 export type ColumnOptions = {
-  /** Bytes of block cache of this column, at most 2³² − 1. */
+  /** Bytes of this column's block cache, at most 2³² − 1. */
   readonly cacheSize?: number
   readonly cacheIndexAndFilterBlocks?: boolean
   readonly blockSize?: number
@@ -9,11 +12,11 @@ export type ColumnOptions = {
   readonly optimize?: 'point-lookup'
   readonly compression?: boolean
   readonly compaction?: 'level' | 'universal'
-  /** Bytes; the only way to size memtables: four of them. */
+  /** Bytes of four memtables. The binding has no other option for their size. */
   readonly memtableMemoryBudget?: number
   /** `fixed:<length>`. */
   readonly prefixExtractor?: string
-  /** What `merge` does in this column; without it a merge is refused. */
+  /** Operation of `merge` in this column. Without it a merge is refused. */
   readonly mergeOperator?: string
 }
 
@@ -36,7 +39,10 @@ export type DatabaseErrorReason =
   | 'closed'
   | 'busy'
 
-/** `closed` and `busy` belong to shutdown; `io` and `corrupt` are the disk's; `invalid` is a mistake of the caller. */
+/**
+ * `closed` and `busy` belong to shutdown, `io` and `corrupt` to the disk; `invalid` is a mistake of
+ * the caller.
+ */
 export class DatabaseError extends Error {
   override name = 'DatabaseError'
   readonly reason: DatabaseErrorReason
@@ -46,7 +52,6 @@ export class DatabaseError extends Error {
   }
 }
 
-/** Whatever the binding threw, with a reason. */
 export function toDatabaseError(error: unknown): DatabaseError {
   const { code, message } = error as { code?: string; message?: string }
   return new DatabaseError(REASONS[code ?? ''] ?? 'invalid', message ?? String(error))
@@ -57,12 +62,12 @@ const REASONS: Readonly<Record<string, DatabaseErrorReason>> = {
   LEVEL_IO_ERROR: 'io',
 }
 
-/** @throws {DatabaseError} `invalid`, naming the option. */
+/** @throws {DatabaseError} `invalid`, naming the option */
 export function checkDatabaseOptions(options: DatabaseOptions): void {
   check('database', options, DATABASE_CHECKS)
 }
 
-/** @throws {DatabaseError} `invalid`, naming the column and the option. */
+/** @throws {DatabaseError} `invalid`, naming the column and the option */
 export function checkColumnOptions(columns: Readonly<Record<string, ColumnOptions>>): void {
   for (const [name, options] of Object.entries(columns))
     check(`column ${name}`, options, COLUMN_CHECKS)
@@ -97,7 +102,7 @@ const COLUMN_CHECKS: Readonly<Record<keyof ColumnOptions, Check>> = {
   // RocksDB makes no memtable smaller than 64 KiB.
   memtableMemoryBudget: isInteger(2 ** 18, 2 ** 40),
   prefixExtractor: isText(/^fixed:\d+$/),
-  // An unknown name is accepted, and found out by the first merge.
+  // The binding accepts an unknown name, and only the first merge fails.
   mergeOperator: isText(/^id=stringappend;delimiter=$/),
 }
 

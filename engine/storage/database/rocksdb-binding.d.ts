@@ -1,4 +1,7 @@
-/** The native functions of @nxtedition/rocksdb 12.2.12 that the wrapper uses; the package ships no types. */
+/**
+ * Native functions of @nxtedition/rocksdb 12.2.12 that the wrapper uses; the package ships no
+ * types.
+ */
 declare module '@nxtedition/rocksdb/binding.js' {
   export interface Context {
     readonly context: unique symbol
@@ -17,7 +20,7 @@ declare module '@nxtedition/rocksdb/binding.js' {
   type Done = (error: Error | null) => void
   interface Binding {
     db_init(pathOrHandle: string | bigint): Context
-    /** A fresh path answers through `done`; an attached handle returns the columns at once. */
+    /** A fresh path calls `done`; an attached handle returns the columns at once. */
     db_open(
       context: Context,
       options: object,

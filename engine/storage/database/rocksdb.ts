@@ -1,20 +1,14 @@
-/** Typed wrapper of RocksDB; the only file that imports the binding. The native code trusts its caller, so everything is checked here. */
+/**
+ * Typed wrapper of RocksDB, and the only file that imports the binding. The native code trusts its
+ * caller, so everything is checked here.
+ */
 import { existsSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import native, { type Batch, type Column, type Context } from '@nxtedition/rocksdb/binding.js'
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { type ColumnName, checkMerge } from './columns.ts'
-import {
-  clearLines,
-  createGateWords,
-  type Gate,
-  type GateWords,
-  isGateOpen,
-  passGate,
-  shutGate,
-} from './gate.ts'
+import { makeDirectory } from './disk.ts'
 import { type LogFiles, openLogFiles } from './log-files.ts'
-import { makeDirectory } from './make-directory.ts'
 import { createMemoryDatabase } from './memory.ts'
 import {
   type ColumnOptions,
@@ -24,11 +18,21 @@ import {
   type DatabaseOptions,
   toDatabaseError,
 } from './options.ts'
+import {
+  clearLines,
+  closeReadBarrier,
+  createReadBarrierWords,
+  isReadBarrierOpen,
+  joinReadBarrier,
+  type ReadBarrier,
+  type ReadBarrierWords,
+} from './read-barrier.ts'
 import type { Database, DatabaseStats, Entry, Range, SharedDatabase, WriteBatch } from './types.ts'
 
 /**
- * Opens the one database of this process. In the main thread: when the thread that opened ends, it is closed for all.
- * @throws {DatabaseError} `missing`, `locked` (open elsewhere), `corrupt`, `io`, `invalid`.
+ * Opens the one database of this process, in the main thread. When the opening thread ends, the
+ * database is closed for all threads.
+ * @throws {DatabaseError} `missing`, `locked` (open elsewhere), `corrupt`, `io`, `invalid`
  */
 export async function openDatabase(
   path: string,
@@ -38,14 +42,15 @@ export async function openDatabase(
   checkDatabaseOptions(options)
   checkColumnOptions(columns)
   const { maxThreads = 128, createIfMissing = false, ...rest } = options
-  // The binding makes one directory level only, and makes it even when it then refuses.
+  // The binding makes only one directory level, and makes it even when it then refuses to open.
   if (createIfMissing) makeDirectory(path)
   else if (!existsSync(join(path, 'CURRENT')))
     throw new DatabaseError('missing', `no database in ${path}`)
   const context = native.db_init(path)
   const opening = {
     parallelism: 2,
-    // Hashes do not compress: trying it takes four times as long as writing 20 MB of trie nodes (2026-11).
+    // Hashes do not compress: the attempt costs four times as much as writing 20 MB of trie nodes
+    // (2026-11).
     walCompression: false,
     ...rest,
     createIfMissing,
@@ -60,32 +65,37 @@ export async function openDatabase(
   return new RocksDatabase({
     context,
     handles,
-    words: createGateWords(maxThreads),
+    words: createReadBarrierWords(maxThreads),
     isOwner: true,
     isWriter: true,
   })
 }
 
-/** Another thread's access; synchronous, 2 µs. `isWriter` is for the keeper alone. @throws {DatabaseError} `closed`. */
+/**
+ * Attaches another thread to the database; synchronous, 2 µs.
+ * @param options `isWriter` is for the persistence thread alone
+ * @throws {DatabaseError} `closed`
+ */
 export function attachDatabase(
   shared: SharedDatabase,
   options: { readonly isWriter?: boolean } = {},
 ): Database {
-  // On a closed handle the binding would open the path anew.
-  if (!isGateOpen(shared.gate)) throw new DatabaseError('closed', 'the database is closed')
+  // Given a closed handle, the binding would open the path again.
+  if (!isReadBarrierOpen(shared.readBarrier))
+    throw new DatabaseError('closed', 'the database is closed')
   const context = native.db_init(shared.handle)
   const handles = native.db_open(context, {}, () => {})
   if (typeof handles !== 'object') throw new DatabaseError('closed', 'the database is closed')
   return new RocksDatabase({
     context,
     handles,
-    words: shared.gate,
+    words: shared.readBarrier,
     isOwner: false,
     isWriter: options.isWriter ?? false,
   })
 }
 
-/** The same interface over maps, for one thread: tests, and chains that need no disk. */
+/** Opens a database over maps for one thread: for tests, and for chains that need no disk. */
 export function memoryDatabase(): Database {
   return createMemoryDatabase()
 }
@@ -97,7 +107,7 @@ const UNUSED_DEFAULT: ColumnOptions = {
   cacheSize: 2 ** 20,
 }
 const PAGE = 1000
-/** No key is as long as the upper bound. */
+/** The upper bound is longer than any key. */
 const ALL_KEYS = { gte: NO_BYTES, lt: new Uint8Array(256).fill(0xff) }
 const CLOSE_TIMEOUT_MS = 5000
 
@@ -109,18 +119,21 @@ function diskOf(path: string): { readonly path: string; readonly freeBytes: numb
 type RocksOptions = {
   readonly context: Context
   readonly handles: Readonly<Record<string, Column>>
-  readonly words: GateWords
+  readonly words: ReadBarrierWords
   readonly isOwner: boolean
   readonly isWriter: boolean
 }
 
 class RocksDatabase implements Database {
   readonly #context: Context
-  readonly #words: GateWords
-  readonly #gate: Gate
+  readonly #words: ReadBarrierWords
+  readonly #readBarrier: ReadBarrier
   readonly #isOwner: boolean
   readonly #isWriter: boolean
-  /** Also the options of a read and of a put: one object per column, made once. */
+  /**
+   * Column and value encoding, which are also the options of a read and of a put. There is one
+   * object per column.
+   */
   readonly #columns: ReadonlyMap<
     string,
     { readonly column: Column; readonly valueEncoding: string }
@@ -131,7 +144,7 @@ class RocksDatabase implements Database {
   constructor({ context, handles, words, isOwner, isWriter }: RocksOptions) {
     this.#context = context
     this.#words = words
-    this.#gate = passGate(words)
+    this.#readBarrier = joinReadBarrier(words)
     this.#isOwner = isOwner
     this.#isWriter = isWriter
     this.#columns = new Map(
@@ -150,7 +163,7 @@ class RocksDatabase implements Database {
     { isOnce }: { readonly isOnce: boolean } = { isOnce: false },
   ): (Bytes | undefined)[] {
     const known = this.#column(column)
-    // Putting a block into its cache, and another out, is a seventh of a read (2026-11).
+    // Putting a block into its cache and evicting another is a seventh of a read's cost (2026-11).
     const options = isOnce ? { ...known, fillCache: false } : known
     return this.#run(() => native.db_get_many_sync(this.#context, keys, options)).map(plain)
   }
@@ -159,7 +172,7 @@ class RocksDatabase implements Database {
     if (!Number.isSafeInteger(limit) || limit < 1 || limit >= 2 ** 31)
       throw new DatabaseError('invalid', `limit ${limit} is not a positive 31-bit integer`)
     const options = this.#cursorOptions(column, range)
-    // Not `db_query`: it dereferences null when its thread is terminated inside it.
+    // `db_query` is avoided: it dereferences null when its thread is terminated inside it.
     const rows = this.#run(() => {
       const cursor = native.iterator_init(this.#context, { ...options, limit })
       try {
@@ -181,23 +194,23 @@ class RocksDatabase implements Database {
         if (finished) return
       }
     } finally {
-      if (this.#gate.isOpen()) this.#run(() => native.iterator_close(cursor))
+      if (this.#readBarrier.isOpen()) this.#run(() => native.iterator_close(cursor))
     }
   }
 
   batch(): WriteBatch {
     this.#checkWriter()
     const batch: Batch = native.batch_init()
-    // Thousands in a fold: without a closure for each.
+    // A persist pass calls this thousands of times, so it makes no closure for each call.
     const add = (call: typeof native.batch_put, column: ColumnName, key: Bytes, value: Bytes) => {
       const options = this.#column(column)
-      this.#gate.enter()
+      this.#readBarrier.enter()
       try {
         call(batch, key, value, options)
       } catch (error) {
         throw toDatabaseError(error)
       } finally {
-        this.#gate.leave()
+        this.#readBarrier.leave()
       }
     }
     return {
@@ -210,10 +223,10 @@ class RocksDatabase implements Database {
       get length() {
         return native.batch_count(batch)
       },
-      commit: ({ isSynced = false, isKept = false } = {}) =>
+      commit: ({ isSynced = false, isRetained = false } = {}) =>
         this.#run(() => {
           native.batch_write(this.#context, batch, { sync: isSynced })
-          if (!isKept) native.batch_clear(batch)
+          if (!isRetained) native.batch_clear(batch)
         }),
     }
   }
@@ -259,7 +272,7 @@ class RocksDatabase implements Database {
 
   share(): SharedDatabase {
     const handle = this.#run(() => native.db_get_handle(this.#context))
-    return { handle, columns: [...this.#columns.keys()], gate: this.#words }
+    return { handle, columns: [...this.#columns.keys()], readBarrier: this.#words }
   }
 
   threadEnded(threadId: number): void {
@@ -267,7 +280,7 @@ class RocksDatabase implements Database {
   }
 
   async close(timeoutMs: number = CLOSE_TIMEOUT_MS): Promise<void> {
-    if (!this.#isOwner || !(await shutGate(this.#words, timeoutMs))) return
+    if (!this.#isOwner || !(await closeReadBarrier(this.#words, timeoutMs))) return
     await new Promise<void>((resolve, reject) => {
       native.db_close(this.#context, (error) => {
         if (error === null || error === undefined) resolve()
@@ -277,13 +290,13 @@ class RocksDatabase implements Database {
   }
 
   #run<T>(call: () => T): T {
-    this.#gate.enter()
+    this.#readBarrier.enter()
     try {
       return call()
     } catch (error) {
       throw error instanceof DatabaseError ? error : toDatabaseError(error)
     } finally {
-      this.#gate.leave()
+      this.#readBarrier.leave()
     }
   }
 
@@ -323,6 +336,6 @@ function entriesOf(rows: readonly (Bytes | undefined)[]): Entry[] {
   return entries
 }
 
-/** A Buffer's `slice` shares its memory, that of other bytes copies: whoever keeps or aligns a part by `slice` would not get one. */
+/** Views the bytes as a Uint8Array, whose `slice` copies. A Buffer's `slice` shares its memory. */
 const plain = (value: Bytes | undefined): Bytes | undefined =>
   value && new Uint8Array(value.buffer, value.byteOffset, value.length)

@@ -1,17 +1,18 @@
-/** Which process has a file open, from what Linux tells of processes; elsewhere nothing is known. */
+/** Finds the process that has a file open, by Linux's /proc. On other systems none is found. */
 import { readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * RocksDB keeps its lock file open for as long as it has the directory. Processes of other users are not seen.
- * @returns the pid, or undefined where none is known
+ * Finds the process that has RocksDB's lock file open, as long as the directory is in use.
+ * Processes of other users are invisible.
+ * @returns the pid, or undefined if none is found
  */
 export function holderOf(file: string): number | undefined {
   try {
     const path = realpathSync(file)
     const pids = readdirSync(PROCESSES).filter((name) => /^\d+$/.test(name))
     const holders = pids.filter((pid) => hasOpen(pid, path)).map(Number)
-    // This process has opened the file as well, to ask for the lock, or has it alone.
+    // This process has the file open too, to request the lock, or is the only one.
     return holders.find((pid) => pid !== process.pid) ?? holders[0]
   } catch {
     return undefined
@@ -29,7 +30,7 @@ function hasOpen(pid: string, path: string): boolean {
   }
 }
 
-/** The process may have closed it meanwhile. */
+/** Whether a descriptor is a link to the file. The process may have closed it meanwhile. */
 function isLinkTo(link: string, path: string): boolean {
   try {
     return readlinkSync(link) === path

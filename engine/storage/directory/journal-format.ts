@@ -1,16 +1,17 @@
 /**
- * The bytes of a journal: a first line, then records. Each record has a head with a checksum of its own, so that a damaged length is
- * told apart from a record that a kill cut short, and so that the next record is found behind damage.
+ * Bytes of a journal: a first line, then records. Each record has a head with a checksum of its
+ * own. It distinguishes a damaged length from a record that a kill cut short, and finds the next
+ * record behind damage.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { checksum } from '../../primitives/checksum.ts'
 
-/** One stretch of bytes that is not what was written. */
+/** A stretch of bytes that differ from the written ones. */
 export type JournalDamage = {
   /** First damaged byte of the file. */
   readonly offset: number
   readonly bytes: number
-  /** Intact records before it. */
+  /** Intact records before the damage. */
   readonly recordsBefore: number
 }
 
@@ -19,7 +20,7 @@ export type JournalContent = {
   readonly damages: readonly JournalDamage[]
   /** Bytes at the end that belong to a write which a kill cut short. */
   readonly tornBytes: number
-  /** An earlier version wrote it, or its first line is damaged: the file is written again before it grows. */
+  /** The file has an older format, or a damaged first line, and is rewritten before it grows. */
   readonly needsRewrite: boolean
 }
 
@@ -27,15 +28,23 @@ const FIRST_LINE = Buffer.from('flashnode records 2\n', 'latin1')
 /** Version 1 has no checksum of the length: length (4) ‖ xxh3 of the record (8) ‖ record. */
 const OLD_FIRST_LINE = Buffer.from('flashnode journal 1\n', 'latin1')
 const OLD_HEAD_BYTES = 12
-/** Marker (4) ‖ length (4) ‖ xxh3 of the record (8) ‖ xxh3 of these 16 bytes and of the record's offset in the file (8). */
+/**
+ * Marker (4) ‖ length (4) ‖ xxh3 of the record (8) ‖ xxh3 of these 16 bytes and the record's file
+ * offset (8).
+ */
 const HEAD_BYTES = 24
 const MARKER = Buffer.from([0xf1, 0x5b, 0x0a, 0xec])
-/** A first line with at most this many other bytes is a damaged one. */
+/** A first line with at most this many wrong bytes counts as damaged. */
 const FIRST_LINE_DAMAGE = 4
-/** The search for records behind damage in a file of version 1 hashes at most so much: it has no marker to look for. */
+/**
+ * Version 1 has no marker, so the search for records behind damage hashes this many bytes at most.
+ */
 const OLD_SEARCH_BYTES = 2 ** 30
 
-/** @param offset where the record will begin in the file */
+/**
+ * Encodes one record.
+ * @param offset of the record in the file
+ */
 export function encodeRecord(record: Bytes, offset: number): Bytes {
   const encoded = Buffer.alloc(HEAD_BYTES + record.length)
   encoded.set(MARKER)
@@ -46,7 +55,6 @@ export function encodeRecord(record: Bytes, offset: number): Bytes {
   return encoded
 }
 
-/** The whole file. */
 export function encodeJournal(records: Iterable<Bytes>): readonly Bytes[] {
   const parts: Bytes[] = [FIRST_LINE]
   let size = FIRST_LINE.length
@@ -58,36 +66,39 @@ export function encodeJournal(records: Iterable<Bytes>): readonly Bytes[] {
   return parts
 }
 
-/** @returns undefined: the file is no journal */
+/**
+ * Decodes a file.
+ * @returns undefined if the file is no journal
+ */
 export function decodeJournal(content: Buffer): JournalContent | undefined {
   if (content.length < FIRST_LINE.length) {
-    const isBegun = [FIRST_LINE, OLD_FIRST_LINE].some((line) =>
+    const isStarted = [FIRST_LINE, OLD_FIRST_LINE].some((line) =>
       line.subarray(0, content.length).equals(content),
     )
-    return isBegun ? { records: [], damages: [], tornBytes: 0, needsRewrite: true } : undefined
+    return isStarted ? { records: [], damages: [], tornBytes: 0, needsRewrite: true } : undefined
   }
   const [other, otherOld] = [FIRST_LINE, OLD_FIRST_LINE].map((line) => differences(content, line))
   if (other === 0) return { ...decodeRecords(content, NEW), needsRewrite: false }
   if (otherOld === 0) return { ...decodeRecords(content, OLD), needsRewrite: true }
   const isLike = Math.min(other!, otherOld!) <= FIRST_LINE_DAMAGE
   const decoded = decodeRecords(content, isLike && otherOld! < other! ? OLD : NEW)
-  // Records of this version prove that the file is a journal, whatever its first line has become.
+  // Records of this version prove that the file is a journal, even with another first line.
   if (!isLike && decoded.records.length === 0) return undefined
   const bytes = FIRST_LINE.length
   const damages = [{ offset: 0, bytes, recordsBefore: 0 }, ...decoded.damages]
   return { ...decoded, damages, needsRewrite: true }
 }
 
-/** How one version writes its records down. */
+/** Record format of one version. */
 type Form = {
   readonly headBytes: number
-  /** The record's length, where a head can be trusted to be one. */
+  /** The record's length, undefined where no valid head is. */
   lengthAt(content: Buffer, offset: number): number | undefined
   checksumAt(content: Buffer, offset: number): bigint
   /** Offset of the next intact record behind damage; undefined if there is none. */
   next(content: Buffer, damage: number): number | undefined
-  /** Whether the bytes from here to the end can be the beginning of a record. */
-  isBeginning(rest: Buffer): boolean
+  /** Whether the bytes from here to the end can be the start of a record. */
+  isStartOfHead(rest: Buffer): boolean
 }
 
 const NEW: Form = {
@@ -100,7 +111,7 @@ const NEW: Form = {
   checksumAt: (content, offset) => content.readBigUInt64BE(offset + 8),
   next(content, damage) {
     const length = isHead(NEW, content, damage) ? NEW.lengthAt(content, damage) : undefined
-    // The head is right, so that the damage is in the record alone.
+    // The head is valid, so that only the record is damaged.
     if (length !== undefined) return damage + HEAD_BYTES + length
     for (let at = damage + 1; ; at++) {
       at = content.indexOf(MARKER, at)
@@ -108,7 +119,7 @@ const NEW: Form = {
       if (isHead(NEW, content, at) && NEW.lengthAt(content, at) !== undefined) return at
     }
   },
-  isBeginning(rest) {
+  isStartOfHead(rest) {
     const marker = MARKER.subarray(0, rest.length)
     return marker.equals(rest.subarray(0, marker.length))
   },
@@ -119,7 +130,8 @@ const OLD: Form = {
   lengthAt: (content, offset) => content.readUInt32BE(offset),
   checksumAt: (content, offset) => content.readBigUInt64BE(offset + 4),
   next(content, damage) {
-    // Damage in the record alone leaves its length right: the next one begins behind it, or the file ends there.
+    // If only the record is damaged, its length is right: the next record or the end of the file
+    // follows.
     const stated = damage + OLD_HEAD_BYTES + content.readUInt32BE(damage)
     if (stated === content.length || isRecord(OLD, content, stated)) return stated
     let budget = OLD_SEARCH_BYTES
@@ -131,7 +143,7 @@ const OLD: Form = {
     }
     return undefined
   },
-  isBeginning: () => true,
+  isStartOfHead: () => true,
 }
 
 function decodeRecords(content: Buffer, form: Form): Omit<JournalContent, 'needsRewrite'> {
@@ -159,11 +171,11 @@ function nextRecord(form: Form, content: Buffer, damage: number): number | undef
   return isHead(form, content, damage) ? form.next(content, damage) : undefined
 }
 
-/** Whether a kill, or a power loss that left zeros, explains that the file ends like this. */
+/** Whether a kill, or a power loss that left zeros, explains the end of the file. */
 function isTornAt(form: Form, content: Buffer, at: number): boolean {
   const rest = content.subarray(at)
   if (rest.every((byte) => byte === 0)) return true
-  if (!isHead(form, content, at)) return form.isBeginning(rest)
+  if (!isHead(form, content, at)) return form.isStartOfHead(rest)
   const length = form.lengthAt(content, at)
   return length !== undefined && form.headBytes + length > rest.length
 }
@@ -179,7 +191,9 @@ function isRecord(form: Form, content: Buffer, at: number): boolean {
   return checksum(content.subarray(start, start + length)) === form.checksumAt(content, at)
 }
 
-/** The offset is part of it: a head that stands inside a record, as a copy, is none. */
+/**
+ * Checksum of a head. It includes the offset, so that a copy of a head inside a record is invalid.
+ */
 function headChecksum(content: Buffer, at: number, offset: number): bigint {
   const hashed = Buffer.alloc(24)
   content.copy(hashed, 0, at, at + 16)

@@ -1,4 +1,7 @@
-/** An append-only file of records that must survive the death of the process: accepted transactions, flashblocks before they are sent. */
+/**
+ * An append-only file of records that must survive the death of the process: accepted transactions,
+ * flashblocks before they are sent.
+ */
 import {
   closeSync,
   copyFileSync,
@@ -24,34 +27,48 @@ import {
 export interface Journal {
   /** Records in order, as they were when the journal was opened. */
   readonly found: readonly Bytes[]
-  /** Bytes after the last record, of a write that a kill cut short: they were taken off the file. */
+  /**
+   * Bytes after the last record, of a write that a kill cut short. They were removed from the file.
+   */
   readonly tornBytes: number
-  /** Damage found at the opening, and the path of the copy that was made before it was cut. */
+  /** Damage found at the opening, and the path of a copy made before the damage was cut. */
   readonly damage: { readonly message: string; readonly copy: string } | undefined
-  /** In the file when the call returns: survives a kill, not a power loss. @throws {JournalError} */
+  /**
+   * Appends a record, which survives a kill once the call returns, but no power loss.
+   * @throws {JournalError}
+   */
   append(record: Bytes): void
-  /** Replaces the whole content, all or nothing: what was there stays when it throws. @throws {JournalError} */
+  /**
+   * Replaces the content, all or nothing: on an error the old content stays.
+   * @throws {JournalError}
+   */
   rewrite(records: Iterable<Bytes>): void
   sizeBytes(): number
   close(): void
 }
 
 export type JournalOptions = {
-  /** Size that the file may grow to: beyond it `append` throws 'full', and the owner rewrites with what still counts. */
+  /**
+   * Largest size of the file. Beyond it `append` throws 'full', and the owner rewrites the records
+   * that still count.
+   */
   readonly limitBytes?: number
   /**
-   * 'skip' leaves damaged records out and 'cut' also everything behind the first one, each after a copy of the file was made.
-   * 'refuse' throws 'damaged' and leaves the file as it is.
+   * 'skip' leaves out damaged records, 'cut' also everything behind the first one; a copy of the
+   * file is made before. 'refuse' throws 'damaged' and leaves the file unchanged.
    */
   readonly ifDamaged: 'skip' | 'cut' | 'refuse'
 }
 
-/** Copies of one damaged journal. A further one is not made, and the journal is not opened. */
+/**
+ * Copies of one damaged journal. Once they exist, no further one is made, and the journal is not
+ * opened.
+ */
 export const MAX_COPIES = 8
 
 /**
  * Opens or creates the file.
- * @throws {JournalError} 'foreign': the file is no journal of ours; 'damaged'; 'io'
+ * @throws {JournalError} 'foreign': the file is no journal of flashnode; 'damaged'; 'io'
  */
 export function openJournal(path: string, options: JournalOptions): Journal {
   return onDisk(path, () => open(path, options))
@@ -63,7 +80,7 @@ function open(path: string, { limitBytes = 64 * 2 ** 20, ifDamaged }: JournalOpt
   if (damages.length > 0 && ifDamaged === 'refuse') throw refusal(path, damages)
   const isCut = ifDamaged === 'cut' && damages.length > 0
   const found = isCut ? decoded.records.slice(0, damages[0]!.recordsBefore) : decoded.records
-  const damage = damages.length === 0 ? undefined : keepCopy(path, damages)
+  const damage = damages.length === 0 ? undefined : saveCopy(path, damages)
   if (tornBytes > 0 && damage === undefined)
     writeFileSync(tornCopy(path), content.subarray(-tornBytes))
   let { file, size } =
@@ -88,11 +105,11 @@ function open(path: string, { limitBytes = 64 * 2 ** 20, ifDamaged }: JournalOpt
           `${path}: ${size} of ${limitBytes} bytes are used, a record of ${record.length} does not fit`,
         )
       onDisk(path, () => {
-        // Part of a record would be damage in front of those after it.
+        // Part of a record would look like damage before the records after it.
         cutPartial()
         isPartial = true
         try {
-          writeWhole(file, encoded)
+          writeAll(file, encoded)
           isPartial = false
         } finally {
           cutPartial()
@@ -100,8 +117,8 @@ function open(path: string, { limitBytes = 64 * 2 ** 20, ifDamaged }: JournalOpt
         size += encoded.length
       })
     },
-    rewrite(kept) {
-      const parts = encodeJournal(kept)
+    rewrite(retained) {
+      const parts = encodeJournal(retained)
       const total = bytesOf(parts)
       if (total > limitBytes)
         throw new JournalError(
@@ -120,7 +137,10 @@ function open(path: string, { limitBytes = 64 * 2 ** 20, ifDamaged }: JournalOpt
 
 type Read = { readonly content: Buffer; readonly decoded: JournalContent }
 
-/** Makes the file where there is none. @throws {JournalError} 'foreign' */
+/**
+ * Reads the file, or creates it.
+ * @throws {JournalError} 'foreign'
+ */
 function read(path: string): Read {
   closeSync(openSync(path, 'a+'))
   const content = readFileSync(path)
@@ -139,15 +159,21 @@ function refusal(path: string, damages: readonly JournalDamage[]): JournalError 
   )
 }
 
-/** Describes the damage for people. @param damages at least one */
+/**
+ * Describes the damage for people.
+ * @param damages at least one
+ */
 export function describeDamage(damages: readonly JournalDamage[]): string {
   const { offset, bytes, recordsBefore } = damages[0]!
   const more = damages.length === 1 ? '' : ` (and ${damages.length - 1} more places)`
   return `record ${recordsBefore + 1} at byte ${offset} is not what its checksum says, ${bytes} bytes${more}`
 }
 
-/** Before anything of a damaged file is left out, all of it is kept beside. @throws {JournalError} 'damaged': there are too many copies */
-function keepCopy(path: string, damages: readonly JournalDamage[]): Journal['damage'] {
+/**
+ * Copies a damaged file before any part is left out.
+ * @throws {JournalError} 'damaged' if there are too many copies
+ */
+function saveCopy(path: string, damages: readonly JournalDamage[]): Journal['damage'] {
   const names = Array.from({ length: MAX_COPIES }, (_, index) => `${path}.damaged-${index + 1}`)
   const copy = names.find((name) => !existsSync(name))
   if (copy === undefined)
@@ -165,7 +191,7 @@ function keepCopy(path: string, damages: readonly JournalDamage[]): Journal['dam
   return { message, copy }
 }
 
-/** The bytes of the newest write that a kill cut short: the next one replaces them. */
+/** Path of a copy of the newest write that a kill cut short. The next such write replaces it. */
 export const tornCopy = (path: string): string => `${path}.torn`
 
 type Opened = { readonly file: number; readonly size: number }
@@ -176,13 +202,16 @@ function openUpTo(path: string, size: number): Opened {
   return { file, size }
 }
 
-/** Written beside it and renamed. What does not get that far is taken away: on a full disk it would hold space for nothing. */
+/**
+ * Writes a new file and renames it. A failed file is removed, because it would take space on a full
+ * disk.
+ */
 function replace(path: string, parts: readonly Bytes[]): Opened {
   const next = `${path}.next`
   rmSync(next, { force: true })
   const file = openSync(next, 'a+')
   try {
-    for (const part of parts) writeWhole(file, part)
+    for (const part of parts) writeAll(file, part)
     fsyncSync(file)
     renameSync(next, path)
     return { file, size: bytesOf(parts) }
@@ -196,7 +225,7 @@ function replace(path: string, parts: readonly Bytes[]): Opened {
 const bytesOf = (parts: readonly Bytes[]): number =>
   parts.reduce((sum, part) => sum + part.length, 0)
 
-/** @throws {JournalError} 'io' for whatever the system throws */
+/** @throws {JournalError} 'io' for any error of the system */
 function onDisk<T>(path: string, work: () => T): T {
   try {
     return work()
@@ -210,7 +239,10 @@ export type CheckedJournal = Pick<JournalContent, 'damages' | 'tornBytes'> & {
   readonly records: number
 }
 
-/** Reads a journal and leaves it as it is; undefined: there is none. @throws {JournalError} 'foreign', 'io' */
+/**
+ * Reads a journal without changing it; undefined if there is none.
+ * @throws {JournalError} 'foreign', 'io'
+ */
 export function checkJournal(path: string): CheckedJournal | undefined {
   return onDisk(path, () => {
     if (!existsSync(path)) return undefined
@@ -230,6 +262,6 @@ export class JournalError extends Error {
   }
 }
 
-function writeWhole(file: number, bytes: Bytes): void {
+function writeAll(file: number, bytes: Bytes): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at)
 }

@@ -1,4 +1,7 @@
-/** The file that says what a data directory is: written whole or not at all, read before anything else in the directory is touched. */
+/**
+ * Marker file of a data directory. It is written completely or not at all, and read before anything
+ * else in the directory is touched.
+ */
 import {
   closeSync,
   existsSync,
@@ -11,32 +14,36 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { areForkTimes, type ForkTimes } from '../../chainspec/fork-times.ts'
-import { diskAdvice, diskFault } from '../database/disk-advice.ts'
-import { makeDirectory } from '../database/make-directory.ts'
+import { diskAdvice, diskFault, makeDirectory } from '../database/disk.ts'
 
-/** What the marker file says of a directory. */
 export type Marker = {
-  /** Of the format. */
+  /** Version of the stored format. */
   readonly version: number
-  /** Present while a migration to `version` is in progress, or was cut off: the format before it. */
+  /** Present during a migration to `version`, or after an interrupted one: the format before it. */
   readonly migratesFrom?: number | undefined
-  /** Present while it is copied from another node, or was cut off: from where, and the name that it has there. */
+  /**
+   * Present during a copy from another node, or after an interrupted one. `from` is the source,
+   * `by` the name of this copy at the source.
+   */
   readonly bootstraps?: Bootstrapping | undefined
   readonly chainId: number
   /** Hash of the genesis, hex. */
   readonly genesis: string
-  /** `--chain` as it was given, for commands that take the chain from the directory. */
+  /** `--chain` as given, for commands that take the chain from the directory. */
   readonly chain: string
-  /** Seconds, and gas; a development chain is made again with them. */
+  /** Seconds, and gas. A development chain is recreated from them. */
   readonly genesisTimestamp: number
   readonly genesisGasLimit?: number
-  /** Times of forks that its blocks have in place of the chain's own (`--fork-time`). */
+  /** Fork times of its blocks (`--fork-time`), instead of the chain's own. */
   readonly forkTimes?: ForkTimes | undefined
 }
 
 export type Bootstrapping = { readonly from: string; readonly by: string }
 
-/** What a copy that is not finished is good for: nothing else. @throws {DirectoryError} 'cut' */
+/**
+ * Refuses an unfinished copy, which only the command that made it can use.
+ * @throws {DirectoryError} 'cut'
+ */
 export function refuseCut(path: string, { bootstraps }: Marker): void {
   if (bootstraps === undefined) return
   throw new DirectoryError(
@@ -46,8 +53,9 @@ export function refuseCut(path: string, { bootstraps }: Marker): void {
 }
 
 /**
- * The marker of a directory; undefined when the directory is absent or empty.
- * @throws {DirectoryError} 'foreign' when something else is in it, 'io' where it cannot be read or is no directory
+ * Reads the marker of a directory; undefined when the directory is absent or empty.
+ * @throws {DirectoryError} 'foreign' when the directory has other files, 'io' when it cannot be
+ * read
  */
 export function readMarker(path: string): Marker | undefined {
   try {
@@ -74,12 +82,19 @@ function read(path: string): Marker | undefined {
   return marker
 }
 
-/** On the disk when it returns. @throws {DirectoryError} 'io' */
+/**
+ * Writes the marker, which is on the disk when the call returns.
+ * @throws {DirectoryError} 'io'
+ */
 export function writeMarker(path: string, marker: Marker): void {
   writeDurable(path, MARKER, `${JSON.stringify({ format: 'flashnode', ...marker }, null, 2)}\n`)
 }
 
-/** A file of a directory that is being made; the marker comes last. Whole or not at all, on the disk when it returns. @throws {DirectoryError} 'io' */
+/**
+ * Writes a file of a new directory, completely or not at all; the marker comes last. The file is on
+ * the disk when the call returns.
+ * @throws {DirectoryError} 'io'
+ */
 export function writeDurable(path: string, name: string, text: string): void {
   try {
     write(path, name, text)
@@ -88,11 +103,11 @@ export function writeDurable(path: string, name: string, text: string): void {
   }
 }
 
-/** For whatever the system or RocksDB has against using a directory. */
+/** Describes an error of the system or RocksDB in the use of a directory. */
 export function ioFault(path: string, error: unknown): DirectoryError {
   const { message } = error as Error
-  const isNoPlace = /\b(ENOTDIR|EEXIST|ENOENT|ENAMETOOLONG|ELOOP)\b/.test(message)
-  const advice = `${isNoPlace ? '' : `${diskAdvice(message)}, or `}give another --datadir`
+  const isPathError = /\b(ENOTDIR|EEXIST|ENOENT|ENAMETOOLONG|ELOOP)\b/.test(message)
+  const advice = `${isPathError ? '' : `${diskAdvice(message)}, or `}give another --datadir`
   return new DirectoryError('io', `${path} cannot be used: ${diskFault(message, path)}; ${advice}`)
 }
 
@@ -107,7 +122,7 @@ function write(path: string, name: string, text: string): void {
     closeSync(file)
   }
   renameSync(next, join(path, name))
-  // The new name is safe with the directory only.
+  // The rename survives a power loss only after a sync of the directory.
   const directory = openSync(path, 'r')
   try {
     fsyncSync(directory)
@@ -117,9 +132,12 @@ function write(path: string, name: string, text: string): void {
 }
 
 const MARKER = 'flashnode.json'
-/** Contracts in the genesis of a development chain: an `alloc`, as JSON. The chain is made from it again at every start. */
+/**
+ * JSON `alloc` with contracts in the genesis of a development chain. Every start makes the chain
+ * from it again.
+ */
 export const PREDEPLOYS = 'predeploys.json'
-/** What a start that was cut off may leave in a directory without a marker. */
+/** Files that an interrupted start may leave in a directory without a marker. */
 const UNFINISHED = [`${MARKER}.next`, PREDEPLOYS, `${PREDEPLOYS}.next`]
 
 function decodeMarker(text: string): Marker | undefined {
@@ -132,7 +150,7 @@ function decodeMarker(text: string): Marker | undefined {
   const { format, version, migratesFrom, chainId, genesis, chain } = value ?? {}
   const { genesisTimestamp, genesisGasLimit, bootstraps, forkTimes } = value ?? {}
   if (format !== 'flashnode' || !Number.isSafeInteger(version)) return undefined
-  // A newer format may have other fields: its version is enough to refuse it.
+  // A newer format may have other fields; its version suffices to refuse the directory.
   return {
     version: version as number,
     ...(Number.isSafeInteger(migratesFrom) ? { migratesFrom: migratesFrom as number } : {}),
@@ -153,7 +171,7 @@ const isBootstrapping = (value: unknown): value is Bootstrapping => {
   return typeof from === 'string' && typeof by === 'string'
 }
 
-/** The start is refused; `message` is the one line a person reads. */
+/** The start is refused; `message` is one line for a person. */
 export class DirectoryError extends Error {
   override name = 'DirectoryError'
   readonly reason: 'foreign' | 'newer' | 'older' | 'cut' | 'chain' | 'open' | 'corrupt' | 'io'

@@ -1,4 +1,7 @@
-/** Brings a data directory of an older format to this one; may be killed at any moment and goes on where it was. */
+/**
+ * Migrates a data directory of an older format to this one. A killed migration continues at its
+ * last slice.
+ */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { concatBytes } from '../../primitives/words.ts'
 import { decodeNumber, encodeNumber } from '../blocks/block-codec.ts'
@@ -12,13 +15,14 @@ import { openState, refuseNewer, SCHEMA_VERSION } from './schema.ts'
 export type MigrateOptions = {
   readonly path: string
   readonly migrations?: Migrations
-  /** Once per step, before its first slice. */
+  /** Called once per step, before its first slice. */
   readonly onStep?: (step: { from: number; to: number; text: string; isResumed: boolean }) => void
 }
 
 /**
- * Returns the format that the directory had. The marker names the new format before the first row of it is written, so that no older
- * program takes what is half done for its own, and says until the end that it is half done.
+ * Migrates a directory and returns its former format. The marker names the new format before the
+ * first row is written, so that no older program opens the directory. Until the end it also says
+ * that the migration is unfinished.
  * @throws {DirectoryError} {DatabaseError}
  */
 export async function migrateDirectory(options: MigrateOptions): Promise<number> {
@@ -33,7 +37,7 @@ export async function migrateDirectory(options: MigrateOptions): Promise<number>
   const first = marker.migratesFrom ?? marker.version
   const steps = stepsFrom(path, first, { to: SCHEMA_VERSION, migrations })
   if (steps.length === 0) return first
-  // From here on the database's lock keeps every other process out.
+  // The database's lock excludes all other processes now.
   const database = await openState(path, {})
   const log = openLogLength(database)
   try {
@@ -51,28 +55,28 @@ export async function migrateDirectory(options: MigrateOptions): Promise<number>
   return first
 }
 
-/** Each slice is committed with the place where the next one begins. */
+/** Runs the slices of a step. Each one is committed with the start of the next. */
 function runSlices(log: LogLength, migration: Migration, to: number): void {
   const { database } = log
   const batch = database.batch()
   for (let at = progressOf(database, to); at !== 'done'; ) {
     const next = migration.slice(database, batch, at)
     batch.put('meta', META.migration, encodeProgress(to, next))
-    // The last one must be on the disk before the marker says that all is.
+    // The last slice must be on the disk before the marker says that the step is finished.
     batch.commit({ isSynced: next === undefined })
     at = next ?? 'done'
     for (const _ of log.shorten());
   }
 }
 
-/** Where the migration to this version goes on; undefined: at its beginning. */
+/** Start of the next slice of the migration to this version; undefined at the first one. */
 function progressOf(database: Database, to: number): Bytes | undefined | 'done' {
   const row = database.get('meta', META.migration)
   if (row === undefined || decodeNumber(row) !== to) return undefined
   return row[8] === DONE ? 'done' : row.slice(9)
 }
 
-/** Version (8) ‖ whether it is done (1) ‖ where the next slice begins. */
+/** Version (8) ‖ done (1) ‖ start of the next slice. */
 const encodeProgress = (to: number, next: Bytes | undefined): Bytes =>
   concatBytes(
     encodeNumber(to),

@@ -1,4 +1,7 @@
-/** A data directory belongs to one chain and one format; whatever is not ours is refused before anything in it is touched. */
+/**
+ * A data directory belongs to one chain and one format. Any other directory is refused before
+ * anything in it is touched.
+ */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ChainSpec } from '../../chainspec/types.ts'
@@ -19,8 +22,9 @@ import {
 import { MIGRATIONS, type Migrations, stepsFrom } from './migrations.ts'
 
 /**
- * Of what is stored: columns, keys, values. It is raised by one together with a migration from the version before. Columns are added,
- * never taken away: RocksDB opens a database only when every column in it is named.
+ * Version of the stored format: columns, keys, values. A change raises it by one, and adds a
+ * migration from the version before. Columns are never removed, because RocksDB opens a database
+ * only when every column is named.
  */
 export const SCHEMA_VERSION = 7
 
@@ -29,8 +33,11 @@ export type DirectoryOptions = {
   readonly chain: Pick<ChainSpec, 'chainId' | 'genesisHash' | 'genesisHeader'>
   /** `--chain` as given. */
   readonly chainName: string
-  /** Advice for a directory of another chain, by the given flags. Without it the chain is named. */
-  readonly advice?: ((held: Marker) => string) | undefined
+  /**
+   * Advice about a directory of another chain, by the given flags. By default the advice names the
+   * chain.
+   */
+  readonly advice?: ((stored: Marker) => string) | undefined
   /** Bytes of all block caches. */
   readonly cacheBytes?: number
   readonly maxThreads?: number
@@ -38,7 +45,8 @@ export type DirectoryOptions = {
 }
 
 /**
- * Opens the database of a data directory (`<path>/state`); an absent or empty directory is made ours. Journals lie beside it.
+ * Opens the database of a data directory (`<path>/state`); an absent or empty directory is
+ * initialised. Journals lie beside the database.
  * @throws {DirectoryError} with one line that says what is wrong and what to do
  */
 export async function openDirectory(options: DirectoryOptions): Promise<Database> {
@@ -54,7 +62,10 @@ export async function openDirectory(options: DirectoryOptions): Promise<Database
   return openState(path, { cacheBytes, maxThreads })
 }
 
-/** The database in a directory whose marker has been looked at. @throws {DirectoryError} */
+/**
+ * Opens the database in a directory whose marker has been checked.
+ * @throws {DirectoryError}
+ */
 export async function openState(
   path: string,
   options: { readonly cacheBytes?: number | undefined; readonly maxThreads?: number | undefined },
@@ -71,7 +82,7 @@ export async function openState(
   }
 }
 
-/** The directory keeps its marker and loses all it holds; it must be closed. */
+/** Deletes the database of a directory, which must be closed. The marker stays. */
 export function removeState(path: string): void {
   rmSync(join(path, STATE), { recursive: true, force: true })
 }
@@ -90,7 +101,7 @@ function checkVersion(path: string, marker: Marker, migrations: Migrations): voi
   const { version, migratesFrom } = marker
   const from = migratesFrom ?? version
   if (from === SCHEMA_VERSION) return
-  // Says so itself where there is no way to this version.
+  // Throws if there is no migration to this version.
   stepsFrom(path, from, { to: SCHEMA_VERSION, migrations })
   const command = `flashnode migrate --datadir ${path}`
   throw new DirectoryError(

@@ -1,30 +1,31 @@
-/** What a lazy directory begins with, held to the hashes that the upstream's blocks give of one another. */
+/** Checks the start of a lazy directory against the hashes that its blocks state of one another. */
 import type { Bytes } from '../../primitives/bytes.ts'
-import type { Header } from '../../primitives/header.ts'
-import { decodeHeader } from '../../primitives/header-codec.ts'
+import { decodeHeader, type Header } from '../../primitives/header.ts'
 import { keccak256 } from '../../primitives/keccak.ts'
 import { orderedRoot } from '../../primitives/ordered-root.ts'
 import { decodeStoredReceipt, encodeReceipt } from '../../primitives/receipt-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { Start, StartBlock, StoredHead } from '../types.ts'
 
-/** A start that was looked at. */
 export type CheckedStart = Start & {
-  /** All of them, oldest first, with their hashes. */
+  /** All headers, oldest first, with their hashes. */
   readonly chain: readonly ChainLink[]
   readonly head: ChainLink
 }
 export type ChainLink = StoredHead & { readonly rlp: Bytes; readonly header: Header }
 
-/** BLOCKHASH reaches as far back from the block that is executed. */
+/** BLOCKHASH reaches back this far from the executed block. */
 export const START_HEADERS = 256
 
-/** What was handed over is no chain that a state can begin with. */
+/** The start is no chain that a state can start with. */
 export class LazyStartError extends Error {
   override name = 'LazyStartError'
 }
 
-/** @throws {LazyStartError} naming the block and what is wrong with it; {RlpError} for what is no header */
+/**
+ * Checks a start.
+ * @throws {LazyStartError} naming the block and its fault; {RlpError} for an invalid header
+ */
 export function checkStart(start: Start, genesisNumber: number): CheckedStart {
   const { headers, blocks, safe, finalized } = start
   const chain = [...headers, ...blocks.map(({ header }) => header)].map(linkOf)

@@ -1,13 +1,15 @@
 /**
- * Rows of the ledger. Keys begin with their kind, numbers are big-endian.
+ * Rows of the ledger. Keys start with their kind, numbers are big-endian.
  *
  * | kind | key → value |
  * |---|---|
- * | flashblock | block (8) ‖ payload (8) ‖ index (4) ‖ checksum (8) of what was promised → time (8) ‖ decided (8) ‖ causes (1) ‖ transactions |
+ * | flashblock | block (8) ‖ payload (8) ‖ index (4) ‖ checksum (8) of promises → row below |
  * | transaction | first half of its hash (16) ‖ the key of its flashblock → nothing |
- * | doubt | block (8) ‖ payload (8) → causes (1), until the block is decided |
+ * | suspicion | block (8) ‖ payload (8) → causes (1), until the block is decided |
  * | minute, hour, total | the minute or hour since 1970 (8), nothing → counts.ts |
- * | decided | → block (8) up to which all promises have a fate ‖ bytes (8) that all rows take, about |
+ * | decided | → block (8) of the last decided height ‖ approximate bytes (8) of all rows |
+ *
+ * The row of a flashblock is time (8) ‖ decision time (8) ‖ causes (1) ‖ transactions.
  */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { checksum } from '../../primitives/checksum.ts'
@@ -19,29 +21,28 @@ import type { Range } from '../database/types.ts'
 import {
   CAUSES,
   type Cause,
-  FATES,
-  type Fate,
+  PROMISE_OUTCOMES,
   PROMISED_BYTES,
   type PromisedFlashblock,
+  type PromiseOutcome,
 } from '../ledger-types.ts'
 
 export const KIND = {
   flashblock: 1,
   transaction: 2,
-  doubt: 3,
+  suspicion: 3,
   minute: 4,
   hour: 5,
   total: 6,
   decided: 7,
 } as const
 
-/** A flashblock's promises. */
 export type FlashblockRow = {
   readonly number: number
   readonly payloadId: Bytes
   readonly index: number
   readonly atMs: number
-  /** 0: not decided. */
+  /** 0 if the promises are not decided. */
   readonly decidedAtMs: number
   readonly causes: readonly Cause[]
   readonly transactions: readonly PromisedTransaction[]
@@ -51,11 +52,11 @@ export type PromisedTransaction = {
   readonly sender: Bytes
   readonly nonce: bigint
   readonly position: number
-  readonly fate: Fate
+  readonly outcome: PromiseOutcome
 }
 
 const HEAD_BYTES = 17
-/** What was promised ‖ fate (1). */
+/** A promise ‖ outcome (1). */
 const ITEM_BYTES = PROMISED_BYTES + 1
 const FLASHBLOCK_KEY_BYTES = 29
 const HALF_HASH = 16
@@ -68,8 +69,8 @@ export const DECIDED_KEY: Bytes = Uint8Array.of(KIND.decided)
 export const periodKey = (kind: 'minute' | 'hour', at: number): Bytes =>
   ofKind(KIND[kind], encodeNumber(at))
 
-export const doubtKey = (number: number, payloadId: Bytes): Bytes =>
-  ofKind(KIND.doubt, encodeNumber(number), payloadId)
+export const suspicionKey = (number: number, payloadId: Bytes): Bytes =>
+  ofKind(KIND.suspicion, encodeNumber(number), payloadId)
 
 export function flashblockKey(promised: PromisedFlashblock): Bytes {
   const { number, payloadId, index, transactions } = promised
@@ -81,24 +82,24 @@ export function flashblockKey(promised: PromisedFlashblock): Bytes {
 export const transactionKey = (hash: Bytes, flashblock: Bytes): Bytes =>
   ofKind(KIND.transaction, hash.subarray(0, HALF_HASH), flashblock)
 
-/** The key of the flashblock that promised it. */
+/** Key of the flashblock that made the promise. */
 export const flashblockOf = (transaction: Bytes): Bytes => transaction.slice(1 + HALF_HASH)
 
-/** All rows of a kind whose keys go on with `prefix`. */
+/** Range of all rows of a kind whose keys continue with `prefix`. */
 export function rangeOf(kind: keyof typeof KIND, prefix: Bytes = NO_BYTES): Range {
   const gte = ofKind(KIND[kind], prefix)
   const lt = gte.slice()
-  // The byte before one that is full; none is before a kind, which never is.
+  // The carry ends at the kind at the latest, because a kind is never 0xff.
   for (let at = lt.length - 1; ++lt[at]! > 0xff; at--);
   return { gte, lt }
 }
 
-/** Flashblocks or doubts of these heights, the last one excluded. */
-export const heights = (kind: 'flashblock' | 'doubt', from: number, to: number): Range => ({
+/** Flashblocks or suspicions from one height up to but not including another. */
+export const heights = (kind: 'flashblock' | 'suspicion', from: number, to: number): Range => ({
   gte: ofKind(KIND[kind], encodeNumber(from)),
   lt: ofKind(KIND[kind], encodeNumber(to)),
 })
-/** Above all heights. */
+/** Upper bound of all heights. */
 export const NO_HEIGHT: number = Number.MAX_SAFE_INTEGER
 
 export const transactionsOf = (hash: Bytes): Range =>
@@ -117,7 +118,7 @@ export function newFlashblockRow(promised: PromisedFlashblock): Bytes {
   return bytes
 }
 
-/** What a row was made of: `transactions` of the flashblock as it was promised. */
+/** Restores `transactions` of the promised flashblock from its row. */
 export function promisedIn(value: Bytes): Uint8Array<ArrayBuffer> {
   const count = Math.max(0, Math.floor((value.length - HEAD_BYTES) / ITEM_BYTES))
   const bytes = new Uint8Array(count * PROMISED_BYTES)
@@ -128,27 +129,33 @@ export function promisedIn(value: Bytes): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** What decides on a promise. `hash`: one character per byte. */
-export type PromisedPlace = {
+/** Part of a promise that decides on its outcome. `hash`: one character per byte. */
+export type PromisedEntry = {
   readonly hash: string
   readonly position: number
-  readonly fate: Fate
+  readonly outcome: PromiseOutcome
 }
 
-/** The same row with other fates, those of a thousand transactions in a millisecond: it is not decoded. */
-export function withFates(value: Bytes, fateOf: (promised: PromisedPlace) => Fate): Bytes {
+/**
+ * Copies a row with other outcomes. The row is not decoded, so a thousand transactions take a
+ * millisecond.
+ */
+export function withOutcomes(
+  value: Bytes,
+  outcomeOf: (promised: PromisedEntry) => PromiseOutcome,
+): Bytes {
   const bytes = value.slice()
   const view = new DataView(bytes.buffer)
   for (let from = HEAD_BYTES; from < bytes.length; from += ITEM_BYTES) {
     const at = from + PROMISED_BYTES
     const hash = latin1(bytes.subarray(from, from + 32))
-    const place = { hash, position: view.getUint32(from + 60), fate: fateAt(bytes[at]!) }
-    bytes[at] = FATES.indexOf(fateOf(place))
+    const promised = { hash, position: view.getUint32(from + 60), outcome: outcomeAt(bytes[at]!) }
+    bytes[at] = PROMISE_OUTCOMES.indexOf(outcomeOf(promised))
   }
   return bytes
 }
 
-/** Of a row. `decidedAtMs` 0: not decided. */
+/** Head of a row. `decidedAtMs` is 0 if the promises are not decided. */
 export type RowHead = Pick<FlashblockRow, 'atMs' | 'decidedAtMs' | 'causes'>
 
 export function decodeHead(value: Bytes): RowHead {
@@ -160,14 +167,18 @@ export function decodeHead(value: Bytes): RowHead {
   }
 }
 
-/** Into a row of the caller's own. */
+/** Writes the decision into a row, which is changed in place. */
 export function setDecided(value: Bytes, head: Omit<RowHead, 'atMs'>): void {
   const view = new DataView(value.buffer, value.byteOffset, value.length)
   view.setFloat64(8, head.decidedAtMs)
   value[16] = encodeCauses(head.causes)
 }
 
-/** `only`: of this transaction alone, without decoding the others. @throws {StoredFormatError} */
+/**
+ * Decodes a row.
+ * @param only decodes this transaction alone
+ * @throws {StoredFormatError}
+ */
 export function decodeFlashblockRow(key: Bytes, value: Bytes, only?: Bytes): FlashblockRow {
   const count = (value.length - HEAD_BYTES) / ITEM_BYTES
   if (key.length !== FLASHBLOCK_KEY_BYTES || !Number.isInteger(count) || count < 0)
@@ -181,7 +192,7 @@ export function decodeFlashblockRow(key: Bytes, value: Bytes, only?: Bytes): Fla
       sender: value.slice(from + 32, from + 52),
       nonce: view.getBigUint64(from + 52),
       position: view.getUint32(from + 60),
-      fate: fateAt(value[from + PROMISED_BYTES]!),
+      outcome: outcomeAt(value[from + PROMISED_BYTES]!),
     })
   }
   return {
@@ -193,19 +204,19 @@ export function decodeFlashblockRow(key: Bytes, value: Bytes, only?: Bytes): Fla
   }
 }
 
-function fateAt(byte: number): Fate {
-  const fate = FATES[byte]
-  if (fate === undefined) throw new StoredFormatError('fate', byte, FATES.length)
-  return fate
+function outcomeAt(byte: number): PromiseOutcome {
+  const outcome = PROMISE_OUTCOMES[byte]
+  if (outcome === undefined) throw new StoredFormatError('fate', byte, PROMISE_OUTCOMES.length)
+  return outcome
 }
 
-/** One bit for each. */
+/** One bit for each cause. */
 export const encodeCauses = (causes: readonly Cause[]): number =>
   causes.reduce((bits, cause) => bits | (1 << CAUSES.indexOf(cause)), 0)
 export const decodeCauses = (bits: number): readonly Cause[] =>
   CAUSES.filter((_, at) => (bits & (1 << at)) !== 0)
 
-/** What a row takes, about: RocksDB compresses it, and has some bytes of its own. */
+/** Approximate size of a row. RocksDB compresses rows and adds some bytes. */
 export const sizeOf = ({ key, value }: { readonly key: Bytes; readonly value: Bytes }): number =>
   key.length + value.length + 16
 

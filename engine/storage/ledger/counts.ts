@@ -1,4 +1,4 @@
-/** Counts of the ledger by minute, by hour and in all: rows of numbers that are added to. */
+/** Counts of the ledger by minute, by hour and in total, as rows of numbers. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { LedgerCounts, Times } from '../ledger-types.ts'
 
@@ -7,7 +7,7 @@ export const TIME_BOUNDS_MS = [
   ...[10, 25, 50, 75, 100, 150, 200, 250, 300, 400, 600, 800, 1_000, 1_500, 2_000, 5_000, 10_000],
 ] as const
 
-/** Where each number stands in a row. */
+/** Names in the order of their numbers in a row. */
 const NAMES = [
   ...(['flashblocks', 'promises', 'kept', 'reordered', 'dropped', 'unseen'] as const),
   ...(['secondPayloads', 'equivocations'] as const),
@@ -19,7 +19,7 @@ export type TimesName = (typeof TIMES)[number]
 const TIMES_LENGTH = 2 + TIME_BOUNDS_MS.length + 1
 const ROW_LENGTH = NAMES.length + TIMES.length * TIMES_LENGTH
 
-/** What changed in one minute: floats, as they are stored. */
+/** Changes of one minute, as floats. */
 export type CountRow = Float64Array
 export const newRow = (): CountRow => new Float64Array(ROW_LENGTH)
 
@@ -39,7 +39,9 @@ export function addRow(to: CountRow, row: CountRow): void {
   for (const [at, value] of row.entries()) to[at]! += value
 }
 
-/** Numbers that a later version adds stand at the end. */
+/**
+ * Decodes a row. A row of an older version is shorter, because new numbers are added at the end.
+ */
 export function decodeRow(bytes: Bytes | undefined): CountRow {
   const row = newRow()
   if (bytes === undefined) return row
@@ -69,8 +71,8 @@ function timesOf(row: CountRow, name: TimesName): Times {
 }
 
 /**
- * The bound that a share of the times does not exceed: as exact as the buckets are. undefined: there are none, or it is above the last
- * bound.
+ * Upper bound of a share of the times, as exact as the buckets.
+ * @returns undefined if there are no times, or the result is above the last bound
  */
 export function quantile({ count, buckets }: Times, share: number): number | undefined {
   let left = count * share

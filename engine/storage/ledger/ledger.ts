@@ -1,7 +1,7 @@
 /**
- * The keeper's side of the ledger. What a flashblock promised is committed on its own, before the block that decides on it can come;
- * fates are committed with that block, in one batch: whatever a kill leaves, a promise at or below the durable head has its fate, and
- * one above it has none.
+ * Writing side of the ledger, in the persistence thread. Promises are committed on their own,
+ * before the block that decides on them can come. Outcomes are committed in the batch of that
+ * block. So after a kill exactly the promises at or below the durable head have an outcome.
  */
 import { NO_BYTES } from '../../primitives/bytes.ts'
 import { decodeNumber } from '../blocks/block-codec.ts'
@@ -18,16 +18,16 @@ import {
   decodeCauses,
   decodeFlashblockRow,
   decodeHead,
-  doubtKey,
   encodeCauses,
   flashblockKey,
   heights,
   NO_HEIGHT,
   newFlashblockRow,
+  suspicionKey,
   transactionKey,
 } from './codec.ts'
 import { addCount, addTime, countsOf } from './counts.ts'
-import { decideHeight, hasOtherPayload, type PayloadOfHeight, reopen } from './fates.ts'
+import { decideHeight, hasOtherPayload, type PayloadOfHeight, reopen } from './outcomes.ts'
 import { LedgerRows } from './rows.ts'
 
 export type LedgerOptions = {
@@ -38,13 +38,13 @@ export type LedgerOptions = {
 }
 
 export type LedgerStats = {
-  /** Since the directory was made. */
+  /** Counts since the directory was made. */
   readonly counts: LedgerCounts
   readonly bytes: number
 }
 
 /** Rows in one commit of a start. */
-const MOST_IN_COMMIT = 256
+const MAX_IN_COMMIT = 256
 /** Flashblocks in one step of a pruning. */
 const PRUNED_AT_ONCE = 4
 
@@ -52,7 +52,7 @@ export class Ledger {
   readonly #rows: LedgerRows
   readonly #limits: LedgerLimits
   readonly #wallMs: () => number
-  /** When the oldest promise was made; undefined: to be looked up. */
+  /** Time of the oldest promise; undefined: it has to be looked up. */
   #oldestMs: number | undefined
 
   constructor({ database, limits, wallMs }: LedgerOptions) {
@@ -62,8 +62,9 @@ export class Ledger {
   }
 
   /**
-   * One commit. Nothing for one that is there: after a restart flashblocks are shown again. `late`: the block of its height came before, and
-   * whoever knows it has to have `recover` decide.
+   * Records a flashblock's promises in one commit. A known flashblock is skipped, because
+   * flashblocks become visible again after a restart.
+   * @returns `late` if the block of its height came before; the caller then has `recover` decide
    */
   promise(promised: PromisedFlashblock): 'late' | undefined {
     const rows = this.#rows
@@ -88,33 +89,42 @@ export class Ledger {
     return isLate ? 'late' : undefined
   }
 
-  /** A payload was shown. One commit where another one has promised something of its height: it may promise nothing itself, and no row would tell. */
-  payload(shown: PayloadOfHeight): void {
-    if (hasOtherPayload(this.#rows, shown)) this.#note(shown, 'secondPayload')
+  /**
+   * Records that a payload is visible, if another one has promised something of its height. The
+   * payload itself may promise nothing, so no other row would show it.
+   */
+  payload(visible: PayloadOfHeight): void {
+    if (hasOtherPayload(this.#rows, visible)) this.#addCause(visible, 'secondPayload')
   }
 
-  /** A flashblock of the payload was told in two ways, of which the first was shown. One commit. */
-  doubt(payload: PayloadOfHeight): void {
-    this.#note(payload, 'equivocation')
+  /**
+   * Records in one commit that a flashblock of the payload arrived in two versions. The first
+   * version is visible.
+   */
+  suspicion(payload: PayloadOfHeight): void {
+    this.#addCause(payload, 'equivocation')
   }
 
-  /** Until its height is decided. */
-  #note({ number, payloadId }: PayloadOfHeight, cause: Cause): void {
+  /** Stores a cause until its height is decided. */
+  #addCause({ number, payloadId }: PayloadOfHeight, cause: Cause): void {
     const rows = this.#rows
-    const key = doubtKey(number, payloadId)
+    const key = suspicionKey(number, payloadId)
     const before = rows.database.get('ledger', key)
     const causes = before === undefined ? [] : decodeCauses(before[0]!)
     if (number <= rows.decided || causes.includes(cause)) return
     const batch = rows.database.batch()
     if (before !== undefined) rows.remove(batch, { key, value: before })
     rows.put(batch, { key, value: Uint8Array.of(encodeCauses([...causes, cause])) })
-    // A second payload is counted when its height is decided, whether it promised something or not.
+    // A second payload is counted when its height is decided, whether or not it has promises.
     if (cause === 'equivocation') addCount(rows.periods.at(this.#wallMs()), 'equivocations', 1)
     rows.close(batch)
     batch.commit()
   }
 
-  /** Puts the fates of what was promised of a canonical block's height into its batch. `isReorg`: blocks from its height on were canonical. */
+  /**
+   * Puts the outcomes of a canonical block's height into its batch.
+   * @param isReorg whether other blocks from its height on were canonical
+   */
   decide(batch: WriteBatch, block: DecidingBlock, isReorg: boolean): void {
     const rows = this.#rows
     const atMs = this.#wallMs()
@@ -125,7 +135,7 @@ export class Ledger {
     if (isReopened || isDecided) rows.close(batch)
   }
 
-  /** In the batch in which the chain goes back to a block, and no other takes the place of those above it. */
+  /** Reopens outcomes above a block, in the batch that makes the block the newest again. */
   rewind(batch: WriteBatch, number: number): void {
     const rows = this.#rows
     const isReopened = reopen(rows, batch, { from: number + 1, atMs: this.#wallMs() })
@@ -134,8 +144,10 @@ export class Ledger {
   }
 
   /**
-   * After a start, before anything else, and after a late promise: promises whose canonical block came without them are decided, those above the durable head are open.
-   * @param blockAt the canonical block of a height; undefined: its transactions are not here, and will not be
+   * Decides promises up to the durable head and reopens those above. It runs after a start, before
+   * anything else, and after a late promise.
+   * @param blockAt canonical block of a height; undefined if its transactions are not stored, and
+   * will not be
    */
   recover(durable: number, blockAt: (number: number) => DecidingBlock | undefined): void {
     const rows = this.#rows
@@ -156,28 +168,31 @@ export class Ledger {
       decideHeight(rows, batch, { number, block: blockAt(number), atMs })
       rows.decided = number
       isChanged = true
-      if (batch.length >= MOST_IN_COMMIT) save()
+      if (batch.length >= MAX_IN_COMMIT) save()
     }
     rows.decided = durable
     save()
   }
 
-  /** Milliseconds from when this node took transactions until they were shown; committed with what comes next. */
+  /**
+   * Records the milliseconds from taking transactions until they were visible. The next commit
+   * includes them.
+   */
   taken(all: readonly number[]): void {
     for (const ms of all) addTime(this.#rows.periods.at(this.#wallMs()), 'taken', ms)
   }
 
-  /** Some promises are older than they may be, or take too many bytes. */
+  /** Whether some promises are too old, or take too many bytes. */
   isDue(): boolean {
     return this.#isOver(this.#oldest())
   }
 
   #isOver(atMs: number): boolean {
-    const { keepMs, bytes } = this.#limits
-    return this.#rows.bytes > bytes || atMs < this.#wallMs() - keepMs
+    const { retentionMs, bytes } = this.#limits
+    return this.#rows.bytes > bytes || atMs < this.#wallMs() - retentionMs
   }
 
-  /** The oldest go. Each `next` is one small commit. */
+  /** Deletes the oldest promises; each `next` is one small commit. */
   *prune(): Generator<undefined, void> {
     const rows = this.#rows
     while (this.isDue()) {
@@ -189,9 +204,9 @@ export class Ledger {
         const { atMs, transactions } = decodeFlashblockRow(entry.key, entry.value)
         if (!this.#isOver(atMs)) break
         rows.remove(batch, entry)
-        for (const { hash, fate } of transactions) {
+        for (const { hash, outcome } of transactions) {
           rows.remove(batch, { key: transactionKey(hash, entry.key), value: NO_BYTES })
-          if (fate === 'open') addCount(rows.periods.at(this.#wallMs()), 'unseen', 1)
+          if (outcome === 'open') addCount(rows.periods.at(this.#wallMs()), 'unseen', 1)
         }
       }
       this.#oldestMs = undefined

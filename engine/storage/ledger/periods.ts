@@ -1,4 +1,4 @@
-/** What the ledger counts, kept by the minute for three hours, by the hour for a month, and in all. */
+/** Counts of the ledger: by the minute for three hours, by the hour for a month, and in total. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
 import { periodKey, rangeOf, TOTAL_KEY } from './codec.ts'
@@ -6,16 +6,16 @@ import { addRow, type CountRow, decodeRow, encodeRow, newRow } from './counts.ts
 
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 60 * MINUTE_MS
-/** Minutes that are kept: a reader may ask for two hours of them. */
+/** Minutes that are retained. A reader may read two hours. */
 export const MINUTES = 180
-/** Hours that are kept: a reader adds up all of them in some milliseconds. */
+/** Hours that are retained. A reader adds up all of them in some milliseconds. */
 const HOURS = 31 * 24
-/** Rows that go with one commit. */
+/** Rows deleted in one commit. */
 const PRUNED_AT_ONCE = 4
 
 export class Periods {
   readonly #database: Database
-  /** By minute: what was counted and is not in a batch yet. */
+  /** Counts that are not in a batch yet, by minute. */
   readonly #changes = new Map<number, CountRow>()
   readonly #total: CountRow
 
@@ -24,7 +24,7 @@ export class Periods {
     this.#total = decodeRow(database.get('ledger', TOTAL_KEY))
   }
 
-  /** To add to. */
+  /** Row of a minute, to which the caller adds. */
   at(ms: number): CountRow {
     const minute = Math.floor(ms / MINUTE_MS)
     const row = this.#changes.get(minute) ?? newRow()
@@ -32,7 +32,7 @@ export class Periods {
     return row
   }
 
-  /** With what is not in a batch yet. */
+  /** Total, with counts that are not in a batch yet. */
   total(): CountRow {
     const row = this.#total.slice()
     for (const change of this.#changes.values()) addRow(row, change)
@@ -58,7 +58,7 @@ export class Periods {
     batch.put('ledger', TOTAL_KEY, encodeRow(this.#total))
   }
 
-  /** The first of a minute takes old ones along. */
+  /** Reads a row. The first commit of a minute or an hour also deletes old rows. */
   #stored(batch: WriteBatch, key: Bytes): CountRow {
     const stored = this.#database.get('ledger', key)
     if (stored === undefined) this.#prune(batch)

@@ -13,28 +13,30 @@ import {
 import { addRow, countsOf, decodeRow, newRow } from './counts.ts'
 import { HOUR_MS, MINUTE_MS } from './periods.ts'
 
-/** Of one transaction that are read: a payload for each, and who promises it more often says nothing new. */
-export const MOST_PROMISES = 16
-/** Flashblocks of a height that are read. */
-const MOST_FLASHBLOCKS = 256
-/** How far back minutes are there for sure. */
+/**
+ * Promises read of one transaction. There is one for each payload, and further payloads add no
+ * news.
+ */
+export const MAX_PROMISES = 16
+const MAX_FLASHBLOCKS = 256
+/** Minutes are surely retained this far back. */
 const BY_MINUTE_MS = 2 * HOUR_MS
 
 export function openLedgerReader(database: Database): LedgerReader {
   const rows = (range: Parameters<Database['range']>[1]) => database.range('ledger', range)
   return {
     promisesOf(hash) {
-      const found = rows({ ...transactionsOf(hash), reverse: true, limit: MOST_PROMISES })
+      const found = rows({ ...transactionsOf(hash), reverse: true, limit: MAX_PROMISES })
       const keys = found.map(({ key }) => flashblockOf(key)).reverse()
       const values = database.getMany('ledger', keys)
-      // One that is pruned meanwhile is not there any more.
+      // A promise may be pruned between the two reads.
       return keys.flatMap((key, at) => {
         const value = values[at]
         return value === undefined ? [] : promisesIn({ key, value }, hash)
       })
     },
     promisesAt(number) {
-      const range = { ...heights('flashblock', number, number + 1), limit: MOST_FLASHBLOCKS }
+      const range = { ...heights('flashblock', number, number + 1), limit: MAX_FLASHBLOCKS }
       return rows(range).flatMap((entry) => promisesIn(entry))
     },
     countsSince(fromMs, nowMs) {

@@ -1,8 +1,10 @@
-/** The rows that the keeper's side of the ledger writes: how many bytes they take, what they count, how far promises are decided. */
+/**
+ * Rows of the ledger's writing side: their size, their counts, and how far promises are decided.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { decodeNumber, encodeNumber } from '../blocks/block-codec.ts'
 import type { Database, Entry, WriteBatch } from '../database/types.ts'
-import type { Fate } from '../ledger-types.ts'
+import type { PromiseOutcome } from '../ledger-types.ts'
 import { DECIDED_KEY, sizeOf } from './codec.ts'
 import { addCount, addTime } from './counts.ts'
 import { Periods } from './periods.ts'
@@ -10,9 +12,9 @@ import { Periods } from './periods.ts'
 export class LedgerRows {
   readonly database: Database
   readonly periods: Periods
-  /** All promises up to this height have a fate. */
+  /** All promises up to this height have an outcome. */
   decided: number
-  /** Of all rows, about. */
+  /** Approximate size of all rows. */
   bytes: number
 
   constructor(database: Database) {
@@ -33,31 +35,34 @@ export class LedgerRows {
     this.bytes = Math.max(0, this.bytes - sizeOf(entry))
   }
 
-  /** Where it was decided it is counted, and taken back. */
+  /** Adds outcomes to the minute of their decision; a negative number takes outcomes back. */
   count(
-    fates: ReadonlyMap<Fate, number>,
+    outcomes: ReadonlyMap<PromiseOutcome, number>,
     { atMs, decidedAtMs }: { readonly atMs: number; readonly decidedAtMs: number },
   ): void {
-    for (const [fate, by] of fates) {
-      if (fate === 'open') continue
+    for (const [outcome, by] of outcomes) {
+      if (outcome === 'open') continue
       const row = this.periods.at(decidedAtMs)
-      addCount(row, fate, by)
-      if (fate === 'kept') addTime(row, 'sealed', Math.max(0, decidedAtMs - atMs), by)
+      addCount(row, outcome, by)
+      if (outcome === 'kept') addTime(row, 'sealed', Math.max(0, decidedAtMs - atMs), by)
     }
   }
 
-  /** What belongs to whatever else was put. */
+  /** Puts the counts and the decided height, which belong to every commit. */
   close(batch: WriteBatch): void {
     this.periods.put(batch)
     batch.put('ledger', DECIDED_KEY, encodeDecided(this.decided, this.bytes))
   }
 }
 
-/** In the batch that drops canonical blocks above `kept`: a start decides anew on what was promised of their heights. */
-export function forgetFates(database: Database, batch: WriteBatch, kept: number): void {
+/**
+ * Lowers the decided height in the batch that drops canonical blocks above `lastRetained`. The next
+ * start then decides again on promises above.
+ */
+export function forgetOutcomes(database: Database, batch: WriteBatch, lastRetained: number): void {
   const row = database.get('ledger', DECIDED_KEY)
-  if (row !== undefined && decodeNumber(row) > kept)
-    batch.put('ledger', DECIDED_KEY, encodeDecided(kept, decodeNumber(row, 8)))
+  if (row !== undefined && decodeNumber(row) > lastRetained)
+    batch.put('ledger', DECIDED_KEY, encodeDecided(lastRetained, decodeNumber(row, 8)))
 }
 
 function encodeDecided(number: number, bytes: number): Bytes {

@@ -1,4 +1,7 @@
-/** A trie made at once from its entries in the order of their keys: each node is written when nothing can change it any more. */
+/**
+ * Builds a trie from entries in the order of their keys. Each node is written once nothing can
+ * change it any more.
+ */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
 import type { WriteBatch } from '../database/types.ts'
@@ -19,13 +22,20 @@ import {
 import { nodeKey, type TrieSpace } from './rows.ts'
 
 export type TrieBuilder = {
-  /** @param key 32 bytes, above all before @param value RLP @throws {RangeError} for a key that is not */
+  /**
+   * Adds an entry.
+   * @param key 32 bytes, above all earlier keys
+   * @param value RLP
+   * @throws {RangeError} for a key that is not above the one before
+   */
   add(key: Bytes, value: Bytes): void
-  /** The root, all rows put. */
+  /** Puts the last rows and returns the root. */
   finish(): Bytes
 }
 
-/** Memory for one path. Rows go into `batch`; the caller commits it now and then. */
+/**
+ * Builds a trie with memory for one path. Rows go into `batch`, which the caller commits regularly.
+ */
 export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): TrieBuilder {
   const owner = newOwner(newNodeSlab())
   /** The branches that are open, from the root down. */
@@ -34,22 +44,22 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
 
   const write = (node: TrieNode, key: Bytes, depth: number): TrieNode => {
     encodeNode(node)
-    // A short node is part of its parent, a small one of its parent's row.
+    // A short node is part of its parent's RLP, a small one of its parent's row.
     if (isShort(node) || (isSmall(node) && depth > 0)) return node
     batch.put(space.column, nodeKey(space, { key, depth }), node.raw)
-    // Only its hash is needed above.
+    // The parent needs only the node's hash.
     unlink(node)
     return node
   }
-  /** `node` stands at `depth`; what holds it looks for it at `from`. */
+  /** Puts an extension above `node` (at `depth`), if its parent looks for the child at `from`. */
   const extended = (node: TrieNode, key: Bytes, from: number, depth: number): TrieNode => {
     if (from === depth) return node
     const path = Uint8Array.from({ length: depth - from }, (_, at) => nibbleAt(key, from + at))
     return write(newExtension(owner, path, { child: node, raw: NO_BYTES }), key, from)
   }
 
-  /** Places the last entry; what it shares with the next one are `shared` nibbles, −1 without one. Returns the root at the end. */
-  function place(shared: number): TrieNode | undefined {
+  /** Attaches the last entry. `shared`: nibbles in common with the next one, −1 at the end. */
+  function attach(shared: number): TrieNode | undefined {
     const { key, value } = last!
     let top = open.at(-1)
     if (top === undefined || top.depth < shared) {
@@ -86,14 +96,17 @@ export function buildTrie(space: TrieSpace, batch: Pick<WriteBatch, 'put'>): Tri
 
   return {
     add(key, value) {
-      if (last !== undefined) place(sharedBelow(last.key, key))
+      if (last !== undefined) attach(sharedBelow(last.key, key))
       last = { key, value }
     },
-    finish: () => rootHash(last && place(-1)),
+    finish: () => rootHash(last && attach(-1)),
   }
 }
 
-/** @throws {RangeError} when the second is not above the first */
+/**
+ * Number of nibbles that two keys share.
+ * @throws {RangeError} when the second is not above the first
+ */
 function sharedBelow(a: Bytes, b: Bytes): number {
   const shared = sharedNibbles(a, b)
   if (shared === 64 || nibbleAt(a, shared) > nibbleAt(b, shared))

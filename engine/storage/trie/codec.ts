@@ -1,16 +1,16 @@
-/** Nodes of the trie as RLP: encoded and hashed once when they change, decoded when they are read. */
-import type { Bytes } from '../../primitives/bytes.ts'
+/**
+ * Nodes of the trie as RLP: encoded and hashed once when they change, decoded when they are read.
+ */
+import { type Bytes, type Slab, take } from '../../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
-import { type Slab, take } from '../../primitives/slab.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
-import { inlineAt, inlineOf, inlineSize, placeBelow, readInlined, writeInline } from './inline.ts'
+import { decideInline, inlineAt, inlineOf, inlineSize, readInlined, writeInline } from './inline.ts'
 import {
   type Branch,
   childAt,
   type Entry,
   type Extension,
   isShort,
-  keepChild,
   type Leaf,
   lowestBit,
   newBranch,
@@ -18,6 +18,7 @@ import {
   newLeaf,
   rlpOf,
   STORED,
+  setLoadedChild,
   TrieError,
   type TrieNode,
 } from './node.ts'
@@ -33,11 +34,14 @@ import {
   writeString,
 } from './rlp.ts'
 
-/** 32 bytes, new at each call; EMPTY_ROOT without a root. Roots are never shorter than 32 bytes: a lone leaf has a path of 33. */
+/**
+ * Hash of the root in 32 new bytes; EMPTY_ROOT without a root. A root's RLP has at least 32 bytes,
+ * because a lone leaf has a path of 33.
+ */
 export const rootHash = (root: TrieNode | undefined): Bytes =>
   root === undefined ? EMPTY_ROOT : hashOf(root)
 
-/** Makes the row; what changed since the last time is encoded and hashed, each node once. */
+/** Encodes the row of a node. Each changed node below is encoded and hashed once. */
 export function encodeNode(node: TrieNode): void {
   if (node.isEncoded) return
   if (node.kind === 'branch') encodeBranch(node)
@@ -49,13 +53,16 @@ function hashOf(node: TrieNode): Bytes {
   encodeNode(node)
   return keccak256(rlpOf(node))
 }
-/** What a parent holds: the hash, or the RLP itself when that is shorter than 32 bytes. */
+/**
+ * Reference to the node in its parent: the hash, or the RLP itself if that is shorter than 32
+ * bytes.
+ */
 function referenceOf(node: TrieNode): Bytes {
   encodeNode(node)
   return isShort(node) ? node.raw : keccak256(rlpOf(node))
 }
 
-/** [path, value]: what follows the first byte of the path is whole bytes of the key. */
+/** Encodes [path, value]. After its first byte the path is whole bytes of the key. */
 export function encodeLeaf(
   slab: Slab,
   { key, value }: Pick<Entry, 'key' | 'value'>,
@@ -76,13 +83,16 @@ export function encodeLeaf(
   return raw
 }
 
-/** RLP of what the leaf holds. */
+/** RLP of the leaf's value. */
 export function leafValue({ raw }: Leaf): Bytes {
   const path = listStart(raw)
   return stringAt(raw, path + itemSize(raw, path))
 }
 
-/** The whole key of a leaf, for its holder to keep; `way` has the nibbles above the leaf. */
+/**
+ * Full key of a leaf, in new memory.
+ * @param way key with the nibbles above the leaf
+ */
 export function leafKey({ raw, start }: Leaf, way: Bytes): Bytes {
   const key = way.slice()
   const path = pathStart(raw)
@@ -91,7 +101,10 @@ export function leafKey({ raw, start }: Leaf, way: Bytes): Bytes {
   return key
 }
 
-/** `key` shares the nibbles above the leaf. */
+/**
+ * Whether a leaf has this key.
+ * @param key shares the nibbles above the leaf
+ */
 export function isLeafOf({ raw, start }: Leaf, key: Bytes): boolean {
   const path = pathStart(raw)
   if (start % 2 === 1 && (raw[path]! & 15) !== (key[start >> 1]! & 15)) return false
@@ -100,13 +113,13 @@ export function isLeafOf({ raw, start }: Leaf, key: Bytes): boolean {
   return true
 }
 
-/** Where the bytes of the path begin, the one with its flags first. */
+/** Start of the path's bytes; the byte with the flags comes first. */
 function pathStart(raw: Bytes): number {
   const start = listStart(raw)
   return raw[start]! < 0x80 ? start : start + 1
 }
 
-/** [path, child]; a child's reference that is a short node stands there as it is. */
+/** Encodes [path, child]. A short child is part of the RLP. */
 function encodeExtension(extension: Extension): void {
   const { child } = extension
   const path = packNibbles(extension.path)
@@ -115,7 +128,7 @@ function encodeExtension(extension: Extension): void {
   const bytes = pathSize + (reference.length === 32 ? 33 : reference.length)
   const head = headSize(bytes)
   const size = head + bytes
-  const inline = child !== undefined && placeBelow(extension, child) ? [child.raw] : []
+  const inline = child !== undefined && decideInline(extension, child) ? [child.raw] : []
   const raw = take(extension.owner.slab, size + inlineSize(inline))
   writeListHead(raw, head, bytes)
   writeString(raw, head, path)
@@ -126,7 +139,9 @@ function encodeExtension(extension: Extension): void {
   extension.size = size
 }
 
-/** Brings the row up to date. Where no child came or went, only what changed is written. */
+/**
+ * Updates the row of a branch. If no child was added or removed, only changed bytes are written.
+ */
 function encodeBranch(branch: Branch): void {
   const { present, stale } = branch
   let isPatch = branch.hashed === present
@@ -134,7 +149,7 @@ function encodeBranch(branch: Branch): void {
     const nibble = lowestBit(rest)
     const child = childAt(branch, nibble)!
     encodeNode(child)
-    const isInline = placeBelow(branch, child)
+    const isInline = decideInline(branch, child)
     if (isShort(child)) isPatch = false
     else if (isPatch) {
       const at = inlineAt(branch, nibble)
@@ -152,7 +167,10 @@ function encodeBranch(branch: Branch): void {
   branch.isRawOwn = true
 }
 
-/** The same children, all by their hashes, and the inline ones as long as before. */
+/**
+ * Writes changed children into the row. All children are hashes, and inline rows have their old
+ * lengths.
+ */
 function patchBranch(branch: Branch): void {
   if (!branch.isRawOwn) {
     const own = take(branch.owner.slab, branch.raw.length)
@@ -169,11 +187,11 @@ function patchBranch(branch: Branch): void {
   }
 }
 
-/** Children that changed by their references, the others as the RLP before has them. */
+/** Rebuilds the row: changed children by their new references, the others from the old RLP. */
 function rebuildBranch(branch: Branch): void {
   const { present, stale, raw: before } = branch
   const hasBefore = before.length > 0
-  /** Hashes with their prefix. */
+  /** RLP items of the children. A new hash has no prefix yet. */
   const items: (Bytes | undefined)[] = new Array(16)
   const inline: Bytes[] = []
   let inlined = 0
@@ -223,8 +241,8 @@ function rebuildBranch(branch: Branch): void {
 const inlineRow = (node: TrieNode): Bytes | undefined => (node.isInline ? node.raw : undefined)
 
 /**
- * The node of a row. Branch values do not exist: every key has 32 bytes.
- * @throws {TrieError} when it is no node of this depth
+ * Decodes the node of a row. Branches have no values, because every key has 32 bytes.
+ * @throws {TrieError} if the row is no node of this depth
  */
 export function decodeNode(raw: Bytes, depth: number): TrieNode {
   const start = listStart(raw)
@@ -267,7 +285,7 @@ function decodeBranch(
     if (raw[at] !== 0x80) {
       branch.present |= 1 << nibble
       if (raw[at] !== 0xa0) {
-        keepChild(branch, nibble, decodeNode(raw.slice(at, at + bytes), depth + 1))
+        setLoadedChild(branch, nibble, decodeNode(raw.slice(at, at + bytes), depth + 1))
         isHashed = false
       }
     }
@@ -282,17 +300,24 @@ function decodeBranch(
   return branch
 }
 
-/** Of its node. @throws {TrieError} when it begins with no list */
+/**
+ * Hash of a row's node.
+ * @throws {TrieError} when the row starts with no list
+ */
 export function hashOfRow(raw: Bytes): Bytes {
   const size = listStart(raw) + listSize(raw)
   return keccak256(size === raw.length ? raw : raw.subarray(0, size))
 }
 
-/** A child that stands in the row of its parent, kept there; undefined when it does not. @throws {TrieError} for another hash */
+/**
+ * Decodes an inline child from its parent's row, and links it to the parent; undefined for another
+ * child.
+ * @throws {TrieError} for another hash
+ */
 export function inlineChild(parent: Branch, nibble: number, depth: number): TrieNode | undefined {
   if ((parent.inlined & (1 << nibble)) === 0) return undefined
   const child = decodeInline(parent, nibble, depth)
-  keepChild(parent, nibble, child)
+  setLoadedChild(parent, nibble, child)
   return child
 }
 
@@ -305,7 +330,7 @@ function decodeInline(parent: Branch | Extension, nibble: number, depth: number)
   return child
 }
 
-/** The hash stands there. */
+/** Whether `raw` has the hash at this position. */
 export const isHashAt = (raw: Bytes, at: number, hash: Bytes): boolean => {
   for (let i = 0; i < 32; i++) if (raw[at + i] !== hash[i]) return false
   return true
@@ -317,7 +342,7 @@ export function childHash(node: Branch | Extension, nibble: number): Bytes {
   return node.raw.subarray(at, at + 32)
 }
 
-/** Where in `raw` it stands. */
+/** Position of a child's hash in `raw`. */
 export function childHashAt(node: Branch | Extension, nibble: number): number {
   const { raw } = node
   let at = listStart(raw)

@@ -1,8 +1,7 @@
-/** A diff as changes of tries: where they go, in which parts, and the values of their leaves. */
-import type { Bytes } from '../../primitives/bytes.ts'
+/** Turns a diff into changes of tries: their keys, their groups, and the values of their leaves. */
+import { type Bytes, type Slab, take } from '../../primitives/bytes.ts'
 import { EMPTY_HASH, EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
 import { encodeRlp, rlpUint } from '../../primitives/rlp.ts'
-import { type Slab, take } from '../../primitives/slab.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { AccountState, SlotChange, StateDiff } from '../../state/diff.ts'
 import { leafValue, rootHash } from './codec.ts'
@@ -11,37 +10,39 @@ import type { Route } from './prefetch.ts'
 import type { TrieSpace } from './rows.ts'
 import type { Change } from './update.ts'
 
-/** An account of a diff while it is applied: what it had, and the sorted changes of its slots. */
+/**
+ * An account of a diff while it is applied: its former leaf, and the sorted changes of its slots.
+ */
 export type OpenAccount = {
   readonly leaf: Leaf | undefined
   readonly space: TrieSpace
   readonly changes: readonly Change[]
-  /** As far as its changes are applied; read only where there are some. */
+  /** Storage trie with the changes applied so far. The root is only read if there are changes. */
   storage: TrieNode | undefined
 }
 /** Some of the changes of an account's slots. */
 export type OpenPart = { readonly account: OpenAccount; readonly from: number; readonly to: number }
 
 /**
- * What 64 random slots of a large trie touch is some hundred kilobytes: it stays in the nearer caches of the processor. Groups of 512 took
- * a quarter more (2026-11).
+ * 64 random slots of a large trie touch some hundred kilobytes, which stay in the processor's
+ * nearer caches. Groups of 512 took a quarter longer (2026-11).
  */
 const CHANGES_IN_GROUP = 64
 
-/** In parts of so many changes. */
+/** Splits the changes of all accounts into groups. */
 export function* groupsOf(accounts: readonly OpenAccount[]): Generator<readonly OpenPart[], void> {
   let group: OpenPart[] = []
-  let room = CHANGES_IN_GROUP
+  let capacity = CHANGES_IN_GROUP
   for (const account of accounts)
     for (let from = 0; from < account.changes.length; ) {
-      const to = Math.min(account.changes.length, from + room)
+      const to = Math.min(account.changes.length, from + capacity)
       group.push({ account, from, to })
-      room -= to - from
+      capacity -= to - from
       from = to
-      if (room > 0) continue
+      if (capacity > 0) continue
       yield group
       group = []
-      room = CHANGES_IN_GROUP
+      capacity = CHANGES_IN_GROUP
     }
   if (group.length > 0) yield group
 }
@@ -57,13 +58,16 @@ export const routeOf = ({ account, from, to }: OpenPart, slab: Slab): Route => {
   }
 }
 
-/** EMPTY_ROOT for an account that has no storage, or is absent. */
+/** Storage root of an account; EMPTY_ROOT if it is absent or has no storage. */
 export const storageRootAt = ({ leaf, changes, storage }: OpenAccount): Bytes => {
   if (changes.length > 0) return rootHash(storage)
   return leaf === undefined ? EMPTY_ROOT : storageRootOf(leafValue(leaf))
 }
 
-/** What an account without code was is known whole; the storage root of another one is not. */
+/**
+ * Route to the accounts of a diff. The former leaf is only known for an account without code,
+ * because a diff does not have storage roots.
+ */
 export function accountRoute(
   space: TrieSpace,
   root: TrieNode | undefined,
@@ -96,7 +100,7 @@ export const slotChange = ({ key, before, after }: SlotChange, slab: Slab): Chan
   before,
 })
 
-/** RLP of a slot's value; undefined for zero, which no leaf holds. */
+/** RLP of a slot's value; undefined for zero, which has no leaf. */
 function encodeWord(word: Bytes, slab: Slab): Bytes | undefined {
   let zeros = 0
   while (zeros < 32 && word[zeros] === 0) zeros++

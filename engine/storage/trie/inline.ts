@@ -1,27 +1,32 @@
 /**
- * Small nodes inside the row of their parent: half of what a random update would read, and a fifth of what it would write, are branches of
- * two or three leaves. After the parent's RLP stand: a bit per nibble (2 bytes), and for each bit from the lowest: length (1) ‖ row. What
- * is inline depends on the node alone: a trie has one form, whatever made it. Rows that were written before have none, and are read alike.
+ * Small nodes inside the row of their parent. Branches of two or three leaves are half of the nodes
+ * that a random update would read. They are a fifth of those it would write. The parent's RLP is
+ * followed by a bit per nibble (2 bytes) for its inline children. Then each bit, from the lowest,
+ * has length (1) ‖ row. Whether a node is inline depends on the node alone, so that a trie has one
+ * form. Rows of older versions have no inline nodes and are read alike.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { type Branch, type Extension, isShort, TrieError, type TrieNode } from './node.ts'
 
-/** Of a row: a branch of three children, or of two below an extension. Leaves always have rows: half of what is written are they. */
+/**
+ * Largest inline row: a branch of three children, or of two below an extension. Leaves always have
+ * rows of their own, because they are half of the written nodes.
+ */
 const INLINE_BYTES = 128
 const MASK_BYTES = 2
 
-/** Decides for an encoded child whether it is inline; what others made stays as it is. */
-export function placeBelow({ owner }: Branch | Extension, child: TrieNode): boolean {
+/** Decides whether an encoded child is inline. A child of another owner stays as it is. */
+export function decideInline({ owner }: Branch | Extension, child: TrieNode): boolean {
   if (child.owner === owner)
     child.isInline = child.kind !== 'leaf' && !isShort(child) && child.raw.length <= INLINE_BYTES
   return child.isInline
 }
 
-/** Whether a node will be inline below a parent of its maker. */
+/** Whether a node will be inline below a parent of the same owner. */
 export const isSmall = (node: TrieNode): boolean =>
   node.kind !== 'leaf' && node.raw.length <= INLINE_BYTES
 
-/** Where the row of an inline child begins, its length before it; -1: it is not there. */
+/** Start of an inline child's row, after its length byte; −1 if the child is not inline. */
 export function inlineAt({ raw, size, inlined }: Branch, nibble: number): number {
   if ((inlined & (1 << nibble)) === 0) return -1
   let at = size + MASK_BYTES
@@ -36,11 +41,14 @@ export function inlineOf(parent: Branch | Extension, nibble: number): Bytes | un
   return at === -1 ? undefined : raw.subarray(at, at + raw[at - 1]!)
 }
 
-/** After the RLP. */
+/** Bytes of the inline nodes after the RLP. */
 export const inlineSize = (rows: readonly Bytes[]): number =>
   rows.length === 0 ? 0 : rows.reduce((sum, row) => sum + 1 + row.length, MASK_BYTES)
 
-/** `inlined`: a bit for each row. */
+/**
+ * Writes inline nodes after the RLP.
+ * @param inlined a bit for each row
+ */
 export function writeInline(raw: Bytes, size: number, rows: readonly Bytes[], inlined = 1): void {
   if (rows.length === 0) return
   raw[size] = inlined >> 8
@@ -53,7 +61,7 @@ export function writeInline(raw: Bytes, size: number, rows: readonly Bytes[], in
   }
 }
 
-/** Where they end, when there are some after a node of this size. */
+/** End of the inline nodes after a node of this size, which has some. */
 export function inlineEnd(raw: Bytes, size: number): number {
   let at = size + MASK_BYTES
   for (let rest = inlinedAt(raw, size); rest !== 0 && at < raw.length; rest &= rest - 1)
@@ -62,7 +70,10 @@ export function inlineEnd(raw: Bytes, size: number): number {
 }
 const inlinedAt = (raw: Bytes, size: number): number => (raw[size]! << 8) | raw[size + 1]!
 
-/** The bits, 0 without. @throws {TrieError} when the row ends elsewhere */
+/**
+ * Bits of the inline children; 0 if there are none.
+ * @throws {TrieError} when the row has another end
+ */
 export function readInlined(raw: Bytes, size: number): number {
   if (raw.length === size) return 0
   const inlined = inlinedAt(raw, size)

@@ -1,19 +1,20 @@
 /**
- * Stored trie nodes in one buffer, found by their place in the trie: a ring that overwrites what was put longest ago. A node that takes
- * the place of another one of its length takes its bytes too: what was replaced is not room lost. What is found in the oldest part is
- * put again. What comes out has the hash that was asked for, so nothing in it is ever wrong, and no node of it is an object that the
- * collector would have to move.
+ * Cache of stored trie nodes in one buffer, found by their path in the trie. The buffer is a ring
+ * that overwrites the oldest node. A node that replaces another one of its length takes over its
+ * bytes, so that replaced nodes waste no space. A node that is found in the oldest part is put
+ * again. Every node is compared with the requested hash, so that no wrong node is returned. No node
+ * is an object that the garbage collector would have to move.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { PlainRow } from './patch.ts'
 
-/** A node's name (`nameOf`), and its hash, which stands in `source` at `at`. */
+/** A node's name (`nameOf`), and its hash, which is in `source` at `at`. */
 export type NodeName = { readonly name: number; readonly source: Bytes; readonly at: number }
 
 export interface NodeCache {
-  /** A copy of the node, in what `take` gives. */
+  /** Copies a cached node into memory that `take` gives. */
   copy(node: NodeName, take: (length: number) => Bytes): PlainRow | undefined
-  /** Rows of at least 4,096 bytes are left out. */
+  /** Caches a node. Rows of at least 4,096 bytes are left out. */
   put(node: NodeName, row: PlainRow): void
   clear(): void
 }
@@ -22,16 +23,16 @@ const HASH_BYTES = 32
 /** Hash ‖ patches in 4 bits and length in 12. */
 const HEAD_BYTES = HASH_BYTES + 2
 const LONGEST_ROW = 0xfff
-/** Places of the index that one name may have. */
+/** Entries of the index that one name may use. */
 const WAYS = 4
-/** Nodes are twice as large and more, so that the index is half empty. */
-const BYTES_IN_PLACE = 128
-/** Of the ring: what is found there would be overwritten next. */
+/** Nodes are more than twice as large, so that the index is half empty. */
+const BYTES_PER_ENTRY = 128
+/** Oldest share of the ring, which is overwritten next. */
 const OLDEST_PART = 1 / 8
 
 /**
- * 32 bits of the first `depth` nibbles of `key`, of 16 at the most, in the trie that `prefix` names. Two nodes that have one are in each
- * other's way, no more.
+ * Name of a node in 32 bits, from `prefix` and the first `depth` nibbles of `key`, at most 16. Two
+ * nodes with one name only evict each other.
  */
 export function nameOf(prefix: Bytes, key: Bytes, depth: number): number {
   let name = Math.imul(depth + 1, 0x9e37_79b1)
@@ -51,30 +52,34 @@ export function nameOf(prefix: Bytes, key: Bytes, depth: number): number {
 const wordAt = (bytes: Bytes, at: number): number =>
   (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!
 
-/** @param size bytes, reserved at once and taken from the system as they fill; below 1,024 nothing is kept */
+/**
+ * Makes a cache.
+ * @param size bytes, reserved at once and taken from the system as they fill; below 1,024 nothing
+ * is cached
+ */
 export function createNodeCache(size: number): NodeCache {
   const ring: Bytes = new Uint8Array(size)
-  const places = 2 ** Math.max(2, Math.ceil(Math.log2(size / BYTES_IN_PLACE + 1)))
-  /** Where a node was put, counted in bytes since the beginning; -1: nowhere. */
-  const index = new Float64Array(places).fill(-1)
-  const names = new Uint32Array(places)
-  /** Bytes put since the beginning: a node lives until `size` more were put. */
+  const entries = 2 ** Math.max(2, Math.ceil(Math.log2(size / BYTES_PER_ENTRY + 1)))
+  /** Position of a node, in bytes put since the start; −1: the entry is free. */
+  const index = new Float64Array(entries).fill(-1)
+  const names = new Uint32Array(entries)
+  /** Bytes put since the start. A node lives until `size` more bytes were put. */
   let written = 0
 
-  /** The place of a node of this name, or -1. */
+  /** The index entry of this name, or −1. */
   const find = (name: number): number => {
-    const from = name & (places - WAYS)
-    for (let place = from; place < from + WAYS; place++)
-      if (names[place] === name && index[place]! >= 0 && index[place]! >= written - size)
-        return place
+    const from = name & (entries - WAYS)
+    for (let entry = from; entry < from + WAYS; entry++)
+      if (names[entry] === name && index[entry]! >= 0 && index[entry]! >= written - size)
+        return entry
     return -1
   }
-  /** The place whose node was put longest ago. */
+  /** The index entry whose node was put longest ago. */
   const oldest = (name: number): number => {
-    const from = name & (places - WAYS)
+    const from = name & (entries - WAYS)
     let best = from
-    for (let place = from + 1; place < from + WAYS; place++)
-      if (index[place]! < index[best]!) best = place
+    for (let entry = from + 1; entry < from + WAYS; entry++)
+      if (index[entry]! < index[best]!) best = entry
     return best
   }
   const isOldest = (position: number) => position < written - size * (1 - OLDEST_PART)
@@ -96,24 +101,24 @@ export function createNodeCache(size: number): NodeCache {
     const rest = size - (written % size)
     if (bytes > rest) written += rest
     write(ring, written % size, { node, plain })
-    const place = known >= 0 ? known : oldest(node.name)
-    names[place] = node.name
-    index[place] = written
+    const entry = known >= 0 ? known : oldest(node.name)
+    names[entry] = node.name
+    index[entry] = written
     written += bytes
   }
 
   return {
     put: (node, row) => put(find(node.name), node, row),
     copy(node, take) {
-      const place = find(node.name)
-      if (place < 0) return undefined
-      const position = index[place]!
+      const entry = find(node.name)
+      if (entry < 0) return undefined
+      const position = index[entry]!
       const from = position % size
       if (!isSame(ring, from, node)) return undefined
       const row = take(lengthAt(position))
       row.set(ring.subarray(from + HEAD_BYTES, from + HEAD_BYTES + row.length))
       const plain = { row, patches: ring[from + HASH_BYTES]! >> 4 }
-      if (isOldest(position)) put(place, node, plain)
+      if (isOldest(position)) put(entry, node, plain)
       return plain
     },
     clear() {

@@ -1,34 +1,45 @@
 /** Nodes of the Merkle Patricia trie in memory. */
-import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
-import { newSlab, type Slab } from '../../primitives/slab.ts'
+import { type Bytes, NO_BYTES, newSlab, type Slab } from '../../primitives/bytes.ts'
 
-/** Who made a node. Its maker changes it in place, everyone else copies it. */
+/** Maker of nodes. The maker changes them in place; every other owner copies them. */
 export type Owner = {
-  /** The node is what the database holds at its path. */
+  /** The database has the nodes at their paths. */
   isStored: boolean
-  /** What its rows are cut from. */
+  /** Memory of the nodes' rows. */
   readonly slab: Slab
 }
 export const newOwner = (slab: Slab): Owner => ({ isStored: false, slab })
-/** Of nodes read from the database: nobody changes them, so no row of theirs is ever made. */
+/** Owner of nodes read from the database. They are never changed, so the slab is empty. */
 export const STORED: Owner = { isStored: true, slab: Object.freeze(newSlab(0)) }
 
-/** For the rows of a trie's nodes. Its blocks are small, because a node that stays in memory keeps the whole of its own. */
+/**
+ * Memory for the rows of a trie's nodes. The blocks are small, because a node in memory retains its
+ * block.
+ */
 export const newNodeSlab = (): Slab => newSlab(16_384)
 
 type Common = {
   readonly owner: Owner
   /**
-   * The row: RLP, of `size` bytes, and the inline nodes below it (`trie-inline.ts`). Of a branch or extension that changed since, the
-   * row before: what it says of children not in memory holds.
+   * Row: RLP of `size` bytes, then the inline nodes below (`inline.ts`). A changed branch or
+   * extension has the row before, which still describes children that are not in memory.
    */
   raw: Bytes
   size: number
-  /** It has no row: it stands in that of its parent, as it was when that was encoded or read. */
+  /**
+   * The node has no row of its own. It is part of its parent's row, as of the last encoding or
+   * read.
+   */
   isInline: boolean
-  /** `raw` is what the node is now. What the parent holds of it, its hash as a rule, stands in the parent's RLP only. */
+  /**
+   * `raw` is up to date. The parent's reference to the node, usually a hash, is only in the
+   * parent's RLP.
+   */
   isEncoded: boolean
-  /** RLP of the row that was at this place before its maker's version; undefined where there was none, or it is not known here. */
+  /**
+   * Row at this path before the maker's version; undefined if there was none, or it is unknown
+   * here.
+   */
   previous: Bytes | undefined
 }
 export type Branch = Common & {
@@ -37,44 +48,55 @@ export type Branch = Common & {
   present: number
   /** Bit per child that changed since `raw` was made. */
   stale: number
-  /** Bit per child that stands in `raw` whole. */
+  /** Bit per child that is inline in `raw`. */
   inlined: number
-  /** `present` as `raw` has it, when every child stands there by its hash; else -1. */
+  /** `present` as of `raw`, if every child is in there by its hash; otherwise −1. */
   hashed: number
-  /** Nobody else holds `raw`: it can be changed in place. */
+  /** No other node shares `raw`, so that it can be changed in place. */
   isRawOwn: boolean
-  /** Bit per child in which alone `raw` differs from `previous`, or from the row in the database; -1: it may differ anywhere. */
+  /**
+   * Bit per child that differs between `raw` and `previous`, or the row in the database. −1 where
+   * every byte may differ.
+   */
   changed: number
-  /** Appended to the row that was before those changes (`patchesAfter`). */
+  /** Patches of the row before those changes (`patchesAfter`). */
   patches: number
   /** Bit per child in memory. */
-  held: number
-  /** Those, by nibble (`childAt`); another that is present is read from the database. Short ones are always here. Set by `keepChild`. */
+  loaded: number
+  /**
+   * Children in memory, by nibble (`childAt`). Short ones are always here, others may have to be
+   * read. Set by `setLoadedChild`.
+   */
   children: readonly TrieNode[]
 }
 export type Extension = Common & {
   readonly kind: 'extension'
   /** Nibbles, at least one. */
   readonly path: Bytes
-  /** In memory always when it is short or inline. */
+  /** Always in memory if it is short or inline. */
   child: TrieNode | undefined
 }
 export type Leaf = Common & {
   readonly kind: 'leaf'
-  /** Nibble of the hashed key where the node's own path starts. Path and value are in `raw`: `leafKey`, `leafValue`. */
+  /**
+   * Nibble of the hashed key where the node's own path starts. `leafKey` and `leafValue` read
+   * `raw`.
+   */
   readonly start: number
   /** Root of the account's storage trie, when in memory. */
   storage: TrieNode | undefined
 }
 export type TrieNode = Branch | Extension | Leaf
 
-/** A place in a trie: the first `depth` nibbles of `key`. */
-export type Place = { readonly key: Bytes; readonly depth: number }
+/** Path of a node in a trie: the first `depth` nibbles of `key`. */
+export type NodePath = { readonly key: Bytes; readonly depth: number }
 
-/** Most branches have one child in memory or none: places for 16 would be a third of such a branch. */
+/**
+ * Most branches have at most one child in memory. An array of 16 would be a third of such a branch.
+ */
 const NO_CHILDREN: readonly TrieNode[] = Object.freeze([])
 
-// Nodes of a kind have their fields in one order wherever they are made: V8 then has one hidden class for each kind.
+// Nodes of a kind have their fields in one order, so that V8 has one hidden class per kind.
 export const newBranch = (owner: Owner): Branch => ({
   kind: 'branch',
   owner,
@@ -90,20 +112,23 @@ export const newBranch = (owner: Owner): Branch => ({
   isRawOwn: false,
   changed: -1,
   patches: 0,
-  held: 0,
+  loaded: 0,
   children: NO_CHILDREN,
 })
-/** Of a stored branch the copy takes what is in memory below it: who asks the branch itself reads it again. */
+/**
+ * Copies a branch for a new owner. The copy of a stored branch takes over its children in memory,
+ * and the stored branch reads them again.
+ */
 export function copyBranch(
   from: Branch,
   owner: Owner,
   { previous, patches }: Pick<Branch, 'previous' | 'patches'>,
 ): Branch {
-  const { raw, size, present, stale, inlined, hashed, held } = from
+  const { raw, size, present, stale, inlined, hashed, loaded } = from
   const isTaken = from.owner.isStored && hashed === present
-  const children = isTaken || held === 0 ? from.children : from.children.slice()
+  const children = isTaken || loaded === 0 ? from.children : from.children.slice()
   if (isTaken) {
-    from.held = 0
+    from.loaded = 0
     from.children = NO_CHILDREN
   }
   return {
@@ -121,11 +146,13 @@ export function copyBranch(
     isRawOwn: false,
     changed: from.isEncoded ? 0 : -1,
     patches,
-    held,
+    loaded,
     children,
   }
 }
-/** Where the child is not in memory, `raw` is that of an extension above it. */
+/**
+ * Makes an extension. If the child is not in memory, `raw` is that of an extension above the child.
+ */
 export const newExtension = (
   owner: Owner,
   path: Bytes,
@@ -146,7 +173,7 @@ export type Entry = {
   readonly value: Bytes
   readonly storage: TrieNode | undefined
 }
-/** `raw` is the RLP of the leaf. */
+/** Makes a leaf; `raw` is its RLP. */
 export const newLeaf = (
   owner: Owner,
   raw: Bytes,
@@ -163,11 +190,11 @@ export const newLeaf = (
   storage,
 })
 
-export const childAt = ({ held, children }: Branch, nibble: number): TrieNode | undefined =>
-  (held & (1 << nibble)) === 0 ? undefined : children[bitCount(held & ((1 << nibble) - 1))]
+export const childAt = ({ loaded, children }: Branch, nibble: number): TrieNode | undefined =>
+  (loaded & (1 << nibble)) === 0 ? undefined : children[bitCount(loaded & ((1 << nibble) - 1))]
 
-/** The child is the same, in memory or not any more. */
-export function keepChild(
+/** Links or unlinks a child in memory; the child itself stays the same. */
+export function setLoadedChild(
   parent: Branch | Extension,
   nibble: number,
   child: TrieNode | undefined,
@@ -176,28 +203,28 @@ export function keepChild(
     parent.child = child
     return
   }
-  const { held, children } = parent
+  const { loaded, children } = parent
   const bit = 1 << nibble
-  const at = bitCount(held & (bit - 1))
+  const at = bitCount(loaded & (bit - 1))
   if (child === undefined) {
-    if ((held & bit) === 0) return
+    if ((loaded & bit) === 0) return
     parent.children = children.toSpliced(at, 1)
-    parent.held = held & ~bit
-  } else if ((held & bit) !== 0) {
+    parent.loaded = loaded & ~bit
+  } else if ((loaded & bit) !== 0) {
     const own = children as TrieNode[]
     own[at] = child
   } else {
-    // Not by a push, which reserves places for 16 more.
+    // A push would reserve space for 16 more.
     const more = new Array<TrieNode>(children.length + 1)
     for (let i = 0; i < at; i++) more[i] = children[i]!
     more[at] = child
     for (let i = at; i < children.length; i++) more[i + 1] = children[i]!
     parent.children = more
-    parent.held = held | bit
+    parent.loaded = loaded | bit
   }
 }
 
-/** Of 16 bits. */
+/** Number of bits set in 16 bits. */
 export function bitCount(mask: number): number {
   let count = mask - ((mask >> 1) & 0x5555)
   count = (count & 0x3333) + ((count >> 2) & 0x3333)
@@ -207,33 +234,33 @@ export function bitCount(mask: number): number {
 
 export const lowestBit = (mask: number): number => 31 - Math.clz32(mask & -mask)
 
-/** Nothing that can be read again is held by the node any more. Nodes are encoded. */
+/** Drops references to nodes that can be read again. The nodes are encoded. */
 export function unlink(node: TrieNode): void {
   if (node.kind === 'leaf') node.storage = undefined
   else if (node.kind === 'extension') {
     if (node.child?.isInline) unlink(node.child)
     else if (node.child !== undefined && !isShort(node.child)) node.child = undefined
   } else if (node.hashed === node.present) {
-    node.held = 0
+    node.loaded = 0
     node.children = NO_CHILDREN
   } else
     for (let nibble = 0; nibble < 16; nibble++) {
       const child = childAt(node, nibble)
-      if (child !== undefined && !isShort(child)) keepChild(node, nibble, undefined)
+      if (child !== undefined && !isShort(child)) setLoadedChild(node, nibble, undefined)
     }
 }
 
-/** Parents hold it as it is, not its hash. */
+/** Whether the parent contains the node's RLP instead of its hash. */
 export const isShort = ({ size }: TrieNode): boolean => size < 32
-/** The node has a row of its own; another one lives in its parent's. */
+/** Whether the node has a row of its own. Other nodes are part of their parent's row. */
 export const hasRow = (node: TrieNode): boolean => !isShort(node) && !node.isInline
-/** As its parent names it. */
+/** RLP of the node, which its parent refers to. */
 export const rlpOf = ({ raw, size }: TrieNode): Bytes =>
   raw.length === size ? raw : raw.subarray(0, size)
 
-/** A child that is not what it was when the branch was last hashed. */
+/** Replaces a child by another node, and marks the branch as changed. */
 export function setChild(branch: Branch, nibble: number, child: TrieNode | undefined): void {
-  keepChild(branch, nibble, child)
+  setLoadedChild(branch, nibble, child)
   if (child === undefined) branch.present &= ~(1 << nibble)
   else branch.present |= 1 << nibble
   branch.stale |= 1 << nibble
@@ -251,13 +278,16 @@ export function setNibble(key: Bytes, at: number, nibble: number): void {
   key[at >> 1] = at % 2 === 0 ? (byte & 15) | (nibble << 4) : (byte & 0xf0) | nibble
 }
 
-/** Storage root in the RLP of an account: the last two items are hashes. */
+/** Storage root in the RLP of an account, whose last two items are hashes. */
 export const storageRootOf = (account: Bytes): Bytes =>
   account.subarray(storageRootIn(account), account.length - 33)
-/** Where it stands in the RLP of an account, or of its leaf, which the account ends. */
+/**
+ * Position of the storage root in the RLP of an account, or of its leaf, which ends with the
+ * account.
+ */
 export const storageRootIn = ({ length }: Bytes): number => length - 65
 
-/** The stored trie is not what its hashes say: the database is damaged, or a rule of ours was broken. */
+/** The stored trie contradicts its hashes: the database is damaged, or flashnode has a bug. */
 export class TrieError extends Error {
   override name = 'TrieError'
 }

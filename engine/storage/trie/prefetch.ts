@@ -1,20 +1,23 @@
-/** Brings the stored nodes that an update will walk over into memory, a level of all tries at a time: one read for many nodes. */
+/**
+ * Loads the stored nodes on the way of an update, one level of all tries at a time. One read loads
+ * many nodes.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
 import { inlineChild } from './codec.ts'
 import { type Branch, bitCount, childAt, type Extension, type TrieNode } from './node.ts'
 import type { TrieSpace } from './rows.ts'
 
-/** One trie and where an update of it will go. */
+/** One trie, and the keys of an update. */
 export type Route = {
   readonly space: TrieSpace
   readonly root: TrieNode | undefined
   /** Sorted. */
   readonly keys: readonly Bytes[]
-  /** RLP that the leaf of a key probably has; undefined: nothing is known of it. */
+  /** Probable RLP of the leaf's value; undefined if the diff does not know it. */
   valueBefore(at: number): Bytes | undefined
 }
-/** Keys of a trie that share the way to a node. */
+/** Keys of a trie that share the path to a node. */
 type Span = {
   readonly route: Route
   readonly from: number
@@ -22,17 +25,19 @@ type Span = {
   readonly depth: number
 }
 type Step = Span & { readonly node: TrieNode }
-/** A child that is in the database only, and the keys that lead to it. */
+/** A child that is only in the database, and the keys that lead to it. */
 export type Absent = Span & { readonly parent: Branch | Extension; readonly nibble: number }
 
-/** How absent nodes come into memory: both keep them in their parents. */
+/** Loads absent nodes. Both methods link the nodes to their parents. */
 export type Source = {
   load(absent: readonly Absent[]): readonly TrieNode[]
-  /** False: it is not the leaf of its key with this value. */
+  /**
+   * Makes the leaf from its value; false if the child is not the leaf of its key with this value.
+   */
   recall(absent: Absent, value: Bytes): boolean
 }
 
-/** The way to it, and beyond. */
+/** First key of a span, which starts with the path of the node. */
 export const keyOf = ({ route, from }: Span): Bytes => route.keys[from]!
 
 export function prefetch(routes: readonly Route[], source: Source): void {
@@ -58,10 +63,11 @@ export function prefetch(routes: readonly Route[], source: Source): void {
 }
 
 /**
- * Below a branch with p of its 16 children a hashed key has the next slot to itself with a chance of 1 − p/16: a lost try costs about a
- * third of a read.
+ * Largest number of children at which a leaf is guessed. Below a branch with p of 16 children, a
+ * hashed key is alone in its nibble with probability 1 − p/16. A wrong guess costs about a third of
+ * a read.
  */
-const MOST_SIBLINGS = 11
+const MAX_SIBLINGS = 11
 
 type Found = {
   readonly next: Step[]
@@ -73,7 +79,7 @@ function throughBranch(step: Step, branch: Branch, { next, absent, source }: Fou
   const { route, to } = step
   const { keys } = route
   const depth = step.depth + 1
-  const mayHaveLeaves = bitCount(branch.present & ~branch.inlined) <= MOST_SIBLINGS
+  const mayHaveLeaves = bitCount(branch.present & ~branch.inlined) <= MAX_SIBLINGS
   for (let from = step.from; from < to; ) {
     const nibble = nibbleAt(keys[from]!, step.depth)
     let end = from + 1
@@ -90,7 +96,7 @@ function throughBranch(step: Step, branch: Branch, { next, absent, source }: Fou
   }
 }
 
-/** Keys on the path stand together, because they are sorted. */
+/** Keys on the path are adjacent, because they are sorted. */
 function throughExtension(step: Step, extension: Extension, { next, absent }: Found): void {
   const { route } = step
   const { keys } = route

@@ -1,15 +1,15 @@
-/** The RLP of trie nodes, in place: lists of strings and short lists, all shorter than 2¹⁶ bytes. */
+/** RLP of trie nodes, in place: lists of strings and short lists, all shorter than 2¹⁶ bytes. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bitCount, TrieError } from './node.ts'
 
-/** Where the items of a list begin. Nodes are shorter than 2¹⁶ bytes. */
+/** Start of a list's items. Nodes are shorter than 2¹⁶ bytes. */
 export function listStart(raw: Bytes): number {
   const first = raw[0]!
   if (first < 0xc0 || first > 0xf9) throw new TrieError(`node begins with byte ${first}, no list`)
   return first <= 0xf7 ? 1 : first - 0xf7 + 1
 }
 
-/** Bytes of what is in the list. */
+/** Bytes of the items in a list. */
 export const listSize = (raw: Bytes): number => {
   const first = raw[0]!
   if (first <= 0xf7) return first - 0xc0
@@ -36,7 +36,7 @@ export function stringAt(raw: Bytes, at: number): Bytes {
 export const stringSize = (bytes: Bytes): number =>
   bytes.length === 1 && bytes[0]! < 0x80 ? 1 : bytes.length + (bytes.length <= 55 ? 1 : 2)
 
-/** Values are accounts and slots: at most 255 bytes. */
+/** Writes a string of at most 255 bytes, because values are accounts and slots. */
 export function writeString(raw: Bytes, at: number, bytes: Bytes): void {
   if (bytes.length === 1 && bytes[0]! < 0x80) raw[at] = bytes[0]!
   else if (bytes.length <= 55) {
@@ -49,7 +49,7 @@ export function writeString(raw: Bytes, at: number, bytes: Bytes): void {
   }
 }
 
-/** Where a child stands among the items of a branch whose children are all hashes. */
+/** Position of a child among the items of a branch whose children are all hashes. */
 export const hashAt = (present: number, nibble: number): number =>
   nibble + 32 * bitCount(present & ((1 << nibble) - 1))
 

@@ -1,14 +1,16 @@
-/** Trie nodes as rows: keyed by path, one version per path; what a block changes in them. */
-import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
-import { newSlab, type Slab, take } from '../../primitives/slab.ts'
+/**
+ * Trie nodes as rows: keyed by path, one version per path. A version's changes are collected as
+ * writes.
+ */
+import { type Bytes, NO_BYTES, newSlab, type Slab, take } from '../../primitives/bytes.ts'
 import { latin1 } from '../../state/words.ts'
 import type { WriteBatch } from '../database/types.ts'
 import { childHashAt, leafKey } from './codec.ts'
 import {
   childAt,
   hasRow,
+  type NodePath,
   type Owner,
-  type Place,
   setNibble,
   storageRootIn,
   type TrieNode,
@@ -17,28 +19,31 @@ import { nameOf } from './node-cache.ts'
 import { encodePatch, patchesAfter, patchScratch } from './patch.ts'
 
 export type TrieColumn = 'accountTrie' | 'storageTrie'
-/** `prefix`: none, or the hash of the account whose storage it is. */
+/** `prefix`: empty, or the hash of the account whose storage trie it is. */
 export type TrieSpace = { readonly column: TrieColumn; readonly prefix: Bytes }
 export type TrieRow = { readonly column: TrieColumn; readonly key: Bytes; readonly raw: Bytes }
-/** undefined: no row. */
+/** A changed row; an undefined value or `previous` means that there is no row. */
 export type TrieWrite = {
   readonly column: TrieColumn
   readonly key: Bytes
   readonly value: Bytes | undefined
   readonly previous: Bytes | undefined
-  /** What makes `value` of `previous` (`encodePatch`); undefined: it may differ anywhere. */
+  /** Patch from `previous` to `value` (`encodePatch`); undefined where every byte may differ. */
   readonly patch: Bytes | undefined
-  /** Appended to the row afterwards: 0 when it is written whole. */
+  /** Patches of the row afterwards; 0 when the full row is written. */
   readonly patches: number
-  /** `nameOf` it. */
+  /** `nameOf` the node. */
   readonly name: number
-  /** Where the hash of `value` stands: undefined for the root of all; `hashAt` -1: nobody will ask for it by its hash. */
+  /**
+   * Buffer and position of the hash of `value`. `hashIn` is undefined for the state root. `hashAt`
+   * is −1 if the node is not cached.
+   */
   readonly hashIn: Bytes | undefined
   readonly hashAt: number
 }
 
 /** Prefix ‖ depth (1) ‖ the nibbles, two a byte, the last one padded with zero. */
-export function nodeKey({ prefix }: TrieSpace, { key, depth }: Place, slab?: Slab): Bytes {
+export function nodeKey({ prefix }: TrieSpace, { key, depth }: NodePath, slab?: Slab): Bytes {
   const length = (depth + 1) >> 1
   const size = prefix.length + 1 + length
   const bytes = slab === undefined ? new Uint8Array(size) : take(slab, size)
@@ -55,9 +60,10 @@ export const rowName = (column: TrieColumn, key: Bytes): string =>
   (column === 'accountTrie' ? 'a' : 's') + latin1(key)
 
 /**
- * Nodes that `owner` made, put; rows they replaced and nothing took the place of, deleted. Uses up `replaced` and what the nodes say
- * of the rows before them; adds to `linked` those that it made and that hold others in memory. Each `next` looks at some hundred
- * nodes. What is put is in the order of the keys: a commit then takes 0.6 instead of 1.9 µs a row (2026-11).
+ * Collects the writes of a version: nodes of `owner` are put, and replaced rows without a successor
+ * are deleted. It consumes `replaced` and the nodes' `previous`. Nodes of `owner` that reference
+ * others in memory are added to `linked`. Each `next` looks at some hundred nodes. Writes are
+ * sorted by key, because a commit then takes 0.6 instead of 1.9 µs a row (2026-11).
  */
 export function* collectWrites(
   root: TrieNode | undefined,
@@ -72,7 +78,7 @@ export function* collectWrites(
     const { node, walk, depth, nibble, hashIn, hashAt } = open.pop()!
     if (nibble >= 0) setNibble(walk.key, depth - 1, nibble)
     if (node === undefined || node.owner !== owner) continue
-    // A short node has no row; it may have become short here.
+    // A short node has no row, but may have had one before this version.
     const value = hasRow(node) ? node.raw : undefined
     if (value !== undefined || node.previous !== undefined) {
       const { column } = walk.space
@@ -81,9 +87,9 @@ export function* collectWrites(
       const patch = patchOf(node, made)
       const patches = node.kind === 'branch' ? patchesAfter(node) : 0
       walk.levels[depth] ??= []
-      // The next diff says what a leaf without storage was.
-      const isKept = node.kind !== 'leaf' || column === 'accountTrie'
-      const name = isKept ? nameOf(walk.space.prefix, walk.key, depth) : 0
+      // Storage leaves are not cached, because the next diff states their values.
+      const isRetained = node.kind !== 'leaf' || column === 'accountTrie'
+      const name = isRetained ? nameOf(walk.space.prefix, walk.key, depth) : 0
       walk.levels[depth].push({
         column,
         key,
@@ -93,7 +99,7 @@ export function* collectWrites(
         patches,
         name,
         hashIn,
-        hashAt: isKept ? hashAt : -1,
+        hashAt: isRetained ? hashAt : -1,
       })
       if (node.kind === 'branch') {
         node.patches = patches
@@ -111,14 +117,14 @@ export function* collectWrites(
     } else pushChildren(open, node, { walk, depth })
     if (seen % NODES_IN_STEP === 0) yield
   }
-  // Levels are sparse: extensions leave some out.
+  // Levels are sparse, because extensions skip some.
   const writes = walks.flatMap(({ levels }) => levels.flat())
   for (const { column, key, raw } of replaced.values())
-    writes.push({ column, key, value: undefined, previous: raw, ...NOT_KEPT })
+    writes.push({ column, key, value: undefined, previous: raw, ...NOT_CACHED })
   return writes
 }
 
-const NOT_KEPT = { patch: undefined, patches: 0, name: 0, hashIn: undefined, hashAt: -1 } as const
+const NOT_CACHED = { patch: undefined, patches: 0, name: 0, hashIn: undefined, hashAt: -1 } as const
 
 function patchOf(
   node: TrieNode,
@@ -130,7 +136,7 @@ function patchOf(
   return encodePatch(node, previous, made)
 }
 
-/** What a write does to its row. */
+/** Puts a write into the batch. */
 export function putNode(
   batch: WriteBatch,
   { column, key, value, patch, patches }: TrieWrite,
@@ -149,11 +155,14 @@ function takeReplaced(replaced: ReplacedRows, column: TrieColumn, key: Bytes): B
   return raw
 }
 
-/** The way to the node that is looked at: below it everything is visited before its next sibling, so one key serves a whole trie. */
+/**
+ * Position of the walk through one trie. A subtree is visited before its next sibling, so that one
+ * key serves the whole trie.
+ */
 type Walk = {
   readonly space: TrieSpace
   readonly key: Bytes
-  /** By depth, as the keys have it. */
+  /** Writes by depth, in the order of the keys. */
   readonly levels: TrieWrite[][]
 }
 const newWalk = (space: TrieSpace): Walk => ({ space, key: new Uint8Array(32), levels: [] })
@@ -161,9 +170,9 @@ type Visit = {
   readonly node: TrieNode | undefined
   readonly walk: Walk
   readonly depth: number
-  /** Nibble before `depth`, where the parent is a branch; else -1. */
+  /** Nibble before `depth` if the parent is a branch, otherwise −1. */
   readonly nibble: number
-  /** Where the node's hash stands, if it has one. */
+  /** Position of the node's hash, if it has one. */
   readonly hashIn: Bytes | undefined
   readonly hashAt: number
 }
@@ -174,7 +183,7 @@ function pushChildren(
   { walk, depth }: { readonly walk: Walk; readonly depth: number },
 ): void {
   if (node.kind === 'branch') {
-    // The last one that is pushed is visited first.
+    // The child pushed last is visited first.
     for (let nibble = 15; nibble >= 0; nibble--) {
       const child = childAt(node, nibble)
       if (child?.owner === node.owner) {
@@ -192,5 +201,5 @@ function pushChildren(
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: NO_BYTES }
 const NODES_IN_STEP = 512
-/** Of about 400 keys. */
+/** Bytes of about 400 keys. */
 export const KEYS_BYTES = 16_384

@@ -1,7 +1,9 @@
-/** The nodes of the stored trie: from this thread's memory or from the database, each checked against the hash that its parent has. */
-import type { Bytes } from '../../primitives/bytes.ts'
+/**
+ * Nodes of the stored trie, from this thread's cache or the database. Each is checked against the
+ * hash in its parent.
+ */
+import { type Bytes, newSlab, type Slab, take } from '../../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
-import { newSlab, type Slab, take } from '../../primitives/slab.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import type { Database } from '../database/types.ts'
 import {
@@ -15,12 +17,12 @@ import {
 import {
   type Branch,
   type Extension,
-  keepChild,
   type Leaf,
+  type NodePath,
   newLeaf,
   newNodeSlab,
-  type Place,
   STORED,
+  setLoadedChild,
   storageRootOf,
   TrieError,
   type TrieNode,
@@ -32,16 +34,16 @@ import { KEYS_BYTES, nodeKey, type TrieColumn, type TrieSpace, type TrieWrite } 
 
 export type TrieRows = Pick<Database, 'get' | 'getMany'>
 
-/** What is asked of it is kept in its parent, so that it is asked once. */
+/** Reads stored nodes and links them to their parents, so that each is read once. */
 export class StoredNodes implements Source {
   readonly #database: TrieRows
   readonly #cache: NodeCache
   readonly #options: { readonly isOnce: boolean }
-  /** What the rows of this trie's nodes are cut from, those of its versions too. */
+  /** Memory for the rows of this trie's nodes and of its versions. */
   readonly slab: Slab = newNodeSlab()
   readonly #take = (length: number): Bytes => take(this.slab, length)
 
-  /** `isOnce`: the database need not keep what it reads. */
+  /** `isOnce`: the database's caches do not retain the rows. */
   constructor(
     database: TrieRows,
     options: { readonly cacheBytes: number; readonly isOnce: boolean },
@@ -51,7 +53,10 @@ export class StoredNodes implements Source {
     this.#options = { isOnce: options.isOnce }
   }
 
-  /** The root of the accounts' trie as it is in the database, whatever its hash; undefined: nothing is stored. Forgets all others. */
+  /**
+   * Reads the root of the account trie without checking its hash; undefined if nothing is stored.
+   * The cache is cleared.
+   */
   root(space: TrieSpace): { readonly node: TrieNode; readonly hash: Bytes } | undefined {
     this.#cache.clear()
     const raw = this.#database.get(
@@ -62,19 +67,25 @@ export class StoredNodes implements Source {
     return plain && { node: decodeNode(plain, 0), hash: hashOfRow(plain.row) }
   }
 
-  /** A child that is not in memory. @throws {TrieError} */
+  /**
+   * Reads a child that is not in memory.
+   * @throws {TrieError}
+   */
   child(parent: Branch | Extension, nibble: number, spot: Spot): TrieNode {
     const child = this.#read(spot, parent.raw, childHashAt(parent, nibble))
-    keepChild(parent, nibble, child)
+    setLoadedChild(parent, nibble, child)
     return child
   }
 
-  /** Root of the storage of an account. @throws {TrieError} */
+  /**
+   * Root of the storage trie of an account.
+   * @throws {TrieError}
+   */
   storageOf(leaf: Leaf | undefined, space: TrieSpace): TrieNode | undefined {
     if (leaf === undefined) return undefined
     const expected = storageRootOf(leafValue(leaf))
     if (leaf.storage === undefined && !equalBytes(expected, EMPTY_ROOT))
-      leaf.storage = this.#read({ space, place: { key: space.prefix, depth: 0 } }, expected, 0)
+      leaf.storage = this.#read({ space, nodePath: { key: space.prefix, depth: 0 } }, expected, 0)
     return leaf.storage
   }
 
@@ -87,27 +98,30 @@ export class StoredNodes implements Source {
     let next = 0
     return absent.map((one, at) => {
       const node = nodes[at] ?? this.#decode(rows[next++], wanted[at]!)
-      keepChild(one.parent, one.nibble, node)
+      setLoadedChild(one.parent, one.nibble, node)
       return node
     })
   }
 
   /**
-   * A diff names the value before: its leaf is hashed and compared with the parent, which costs
-   * less than a read. An update of 2,000 random keys of a million leaves took 70 µs of processor
-   * time a key, and 88 without this (2026-11, medians of 40 in turns, ratio of pairs 1.27).
+   * Makes a leaf from its value in a diff, and compares its hash with the parent's. This costs less
+   * than a read. An update of 2,000 random keys of a million leaves took 70 µs of processor time a
+   * key. Without `recall` it took 88 (2026-11, medians of 40 in turns, ratio of pairs 1.27).
    */
   recall(absent: Absent, value: Bytes): boolean {
     const { parent, nibble, depth: start } = absent
     const raw = encodeLeaf(this.slab, { key: keyOf(absent), value }, start)
     if (!isHashAt(parent.raw, childHashAt(parent, nibble), keccak256(raw))) return false
     const leaf = newLeaf(STORED, raw, { start, storage: undefined })
-    keepChild(parent, nibble, leaf)
+    setLoadedChild(parent, nibble, leaf)
     return true
   }
 
-  /** What was just written. `root`: the hash of the one node that no other has the hash of. */
-  *keep(writes: readonly TrieWrite[], root: Bytes): Generator<undefined, void> {
+  /**
+   * Caches nodes that were just written.
+   * @param root hash of the state root, which no parent has
+   */
+  *cacheWritten(writes: readonly TrieWrite[], root: Bytes): Generator<undefined, void> {
     let rows = 0
     for (const { name, value, patches, hashIn, hashAt } of writes) {
       if (++rows % ROWS_IN_STEP === 0) yield
@@ -118,11 +132,11 @@ export class StoredNodes implements Source {
 
   #read(spot: Spot, source: Bytes, at: number): TrieNode {
     const { column, prefix } = spot.space
-    const { key, depth } = spot.place
+    const { key, depth } = spot.nodePath
     const wanted = { column, depth, name: nameOf(prefix, key, depth), source, at }
     return (
       this.#recent(wanted) ??
-      this.#decode(this.#database.get(column, nodeKey(spot.space, spot.place)), wanted)
+      this.#decode(this.#database.get(column, nodeKey(spot.space, spot.nodePath)), wanted)
     )
   }
 
@@ -144,17 +158,19 @@ export class StoredNodes implements Source {
   }
 }
 
-/** A place in one of the tries. */
-type Spot = { readonly space: TrieSpace; readonly place: Place }
+/** Path of a node in one of the tries. */
+type Spot = { readonly space: TrieSpace; readonly nodePath: NodePath }
 
-/** The node of a stored row. @throws {TrieError} */
+/**
+ * Decodes the node of a stored row.
+ * @throws {TrieError}
+ */
 function decodeNode({ row, patches }: PlainRow, depth: number): TrieNode {
   const node = decodeRow(row, depth)
   if (node.kind === 'branch') node.patches = patches
   return node
 }
 
-/** A node of which the hash is known. */
 type Wanted = NodeName & { readonly column: TrieColumn; readonly depth: number }
 const wantedOf = (absent: Absent): Wanted => {
   const { route, depth, parent, nibble } = absent
@@ -163,14 +179,14 @@ const wantedOf = (absent: Absent): Wanted => {
   return { column, depth, name, source: parent.raw, at: childHashAt(parent, nibble) }
 }
 
-/** Nodes of one step of `keep`. */
+/** Nodes of one step of `cacheWritten`. */
 const ROWS_IN_STEP = 1_024
-/** Bytes of a node's key at the most. */
+/** Largest size of a node's key in bytes. */
 const MAX_KEY = 65
 /** Nodes of one read. */
 const MAX_READ = 1_024
 
-/** Rows in the order of their places. */
+/** Reads rows in the order of `absent`. */
 function readMany(
   database: TrieRows,
   absent: readonly Absent[],

@@ -1,6 +1,8 @@
 /**
- * The state trie: one stored version, that of the fold head, and in memory one version per unfolded block. A version shares what it
- * did not change with its parent's, so branches and second payloads cost what they change.
+ * The state trie has one stored version, that of the persisted head, and one in memory for each
+ * unpersisted block. A version shares unchanged nodes with its parent's, so that branches and
+ * second payloads cost only their changes. A lazy directory has incomplete state and takes roots
+ * from its upstream, so `noTrie` replaces its trie.
  */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { EMPTY_ROOT, keccak256 } from '../../primitives/keccak.ts'
@@ -17,7 +19,7 @@ import {
   slotChange,
   storageRootAt,
 } from './diff.ts'
-import { childAt, newOwner, type Owner, TrieError, type TrieNode, unlink } from './node.ts'
+import { childAt, newOwner, type Owner, STORED, TrieError, type TrieNode, unlink } from './node.ts'
 import { prefetch } from './prefetch.ts'
 import {
   collectWrites,
@@ -29,66 +31,81 @@ import {
 } from './rows.ts'
 import { StoredNodes, type TrieRows } from './stored-nodes.ts'
 import {
+  allChanges,
   type Change,
   findLeaf,
   provePath,
   sortChanges,
   type Trie,
   updateTrie,
-  wholeOf,
 } from './update.ts'
 
-/** The trie after one block, or after its flashblocks so far. Valid until a version that does not stand on it is folded. */
+/**
+ * The trie after one block, or after its flashblocks so far. A version is void once a version other
+ * than itself or its ancestors is persisted.
+ */
 export type TrieVersion = {
   readonly owner: Owner
-  /** Others share its nodes: it changes no more. */
+  /** Other versions share its nodes, so that it does not change any more. */
   isForked: boolean
   root: TrieNode | undefined
-  /** Of the root, once someone asked. */
+  /** Hash of the root, once computed. */
   hash: Bytes | undefined
-  /** Rows of earlier versions whose place has another kind of node now, or none. */
+  /** Rows of earlier versions whose path has another kind of node now, or none. */
   readonly replaced: ReplacedRows
-  /** Those that it made and that hold others in memory, found by `writes`. */
+  /** Nodes of this version that reference others in memory, found by `writes`. */
   readonly linked: TrieNode[]
 }
 
 export interface StateTrie {
   /** The stored version. */
   base(): TrieVersion
-  /** A version of its own for a block on `parent`, equal to it so far. */
+  /** Makes a version for a block on `parent`, equal to it at first. */
   fork(parent: TrieVersion): TrieVersion
   /**
-   * Brings a version forward and hashes what changed; diffs of one block follow each other, later values win. No version may have
-   * been forked from it. Only `after` is looked at.
-   * @throws {Error} when a version was forked from it
-   * @throws {TrieError} when an account is deleted that keeps slots, or the stored trie is damaged
+   * Applies a diff to a version and hashes the changes. The diffs of one block follow each other,
+   * and later values win. Only `after` is read.
+   * @throws {Error} when another version was forked from this one
+   * @throws {TrieError} when a deleted account has slots left, or the stored trie is damaged
    */
   apply(version: TrieVersion, diff: StateDiff): void
-  /** A version that nobody will store or stand on. */
+  /** Makes a version that is never stored or forked. */
   preview(parent: TrieVersion, diff: StateDiff): TrieVersion
   stateRoot(version: TrieVersion): Bytes
-  /** EMPTY_ROOT for an account that has no storage, or is absent. */
+  /** Storage root of an account; EMPTY_ROOT if it is absent or has no storage. */
   storageRoot(version: TrieVersion, address: Bytes): Bytes
-  /** Storage root of one account after more changes; nothing is kept. */
+  /** Storage root of one account after more changes, which are not stored. */
   storageRootAfter(version: TrieVersion, address: Bytes, slots: readonly SlotChange[]): Bytes
-  /** @throws {TrieError} where the stored trie is not what its hashes say */
+  /** @throws {TrieError} if the stored trie contradicts its hashes */
   prove(version: TrieVersion, address: Bytes, keys: readonly Bytes[]): Proof
-  /** What storing this version changes in the database, where its parent is stored now; in steps, once for a version. */
+  /**
+   * Database writes that store this version, whose parent is the stored version; in steps, once for
+   * a version.
+   */
   writes(version: TrieVersion): Generator<undefined, readonly TrieWrite[]>
-  /** The writes are in the database. Every version that does not stand on this one is void. */
+  /**
+   * Makes a version the stored one, after its writes are in the database. Every version that is not
+   * above it is void.
+   */
   stored(version: TrieVersion): void
-  /** After `stored`, in steps: the nodes that were written stay in memory for the next blocks, as long as there is room. */
-  keep(version: TrieVersion, writes: readonly TrieWrite[]): Generator<undefined, void>
-  /** Forgets everything in memory and reads the stored version again. Every version is void. */
+  /**
+   * Caches the written nodes for the next blocks, in steps after `stored`, as far as the cache has
+   * space.
+   */
+  cacheWritten(version: TrieVersion, writes: readonly TrieWrite[]): Generator<undefined, void>
+  /** Drops everything in memory and reads the stored version again. Every version is void. */
   reload(): void
 }
 
-/** Bytes of stored nodes in memory, for a writer. */
+/** Bytes of cached nodes for a writer. */
 export const TRIE_CACHE_BYTES = 67_108_864
-/** For who asks about a few accounts once, and small chains. */
+/** Cache for a single read of a few accounts, and for small chains. */
 const SMALL_CACHE_BYTES = 262_144
 
-/** `cacheBytes`: stored nodes kept in memory. */
+/**
+ * Opens the state trie.
+ * @param options `cacheBytes`: bound of the cached nodes
+ */
 export function openTrie({
   database,
   cacheBytes = SMALL_CACHE_BYTES,
@@ -96,7 +113,7 @@ export function openTrie({
   readonly database: TrieRows
   readonly cacheBytes?: number
 }): StateTrie {
-  // The database's own cache is for those who keep little themselves.
+  // The database's own cache serves tries with a small cache.
   return new OpenTrie(
     new StoredNodes(database, { cacheBytes, isOnce: cacheBytes > SMALL_CACHE_BYTES }),
   )
@@ -155,7 +172,7 @@ class OpenTrie implements StateTrie {
           `account 0x${Buffer.from(address).toString('hex')} is deleted but keeps slots`,
         )
     }
-    version.root = updateTrie(accounts, version.root, wholeOf(sortChanges(changes)))
+    version.root = updateTrie(accounts, version.root, allChanges(sortChanges(changes)))
     version.hash = rootHash(version.root)
   }
 
@@ -183,7 +200,7 @@ class OpenTrie implements StateTrie {
     const accounts = trieIn(this.#nodes, ACCOUNTS, scratch)
     const leaf = findLeaf(accounts, version.root, key)
     const space: TrieSpace = { column: 'storageTrie', prefix: key }
-    // Who asks for the account alone reads no node of its storage.
+    // A proof of the account alone reads no node of its storage.
     const storage = keys.length === 0 ? undefined : this.#nodes.storageOf(leaf, space)
     const slots = trieIn(this.#nodes, space, scratch)
     return {
@@ -200,18 +217,18 @@ class OpenTrie implements StateTrie {
   stored(version: TrieVersion): void {
     version.owner.isStored = true
     version.replaced.clear()
-    // What stands below is in the database: held here it would never go.
+    // Nodes below are in the database. References here would retain them for ever.
     for (const node of version.linked) unlink(node)
     version.linked.length = 0
     if (this.#base.root !== undefined) unlink(this.#base.root)
     this.#base = version
   }
 
-  keep(version: TrieVersion, writes: readonly TrieWrite[]): Generator<undefined, void> {
-    return this.#nodes.keep(writes, this.stateRoot(version))
+  cacheWritten(version: TrieVersion, writes: readonly TrieWrite[]): Generator<undefined, void> {
+    return this.#nodes.cacheWritten(writes, this.stateRoot(version))
   }
 
-  /** The leaf and the storage of an account before the changes of its slots. */
+  /** The leaf and the storage trie of an account before the changes of its slots. */
   #open(
     accounts: Trie,
     root: TrieNode | undefined,
@@ -228,7 +245,10 @@ class OpenTrie implements StateTrie {
     }
   }
 
-  /** Brings the storages of these accounts forward, some hundred changes at a time: their nodes are still in the processor's caches. */
+  /**
+   * Updates the storage tries in groups of changes, so that their nodes stay in the processor's
+   * caches.
+   */
   #updateStorages(
     version: Pick<TrieVersion, 'owner' | 'replaced'>,
     accounts: readonly OpenAccount[],
@@ -268,24 +288,57 @@ const scratchOn = (parent: TrieVersion, { slab }: StoredNodes): TrieVersion => (
   linked: [],
 })
 
-/** One of a version's tries, as an update walks it. */
+/** One of a version's tries, in the form that an update needs. */
 const trieIn = (
   nodes: StoredNodes,
   space: TrieSpace,
   version: Pick<TrieVersion, 'owner' | 'replaced'>,
 ): Trie => ({
   owner: version.owner,
-  child(parent, nibble, place) {
+  child(parent, nibble, nodePath) {
     const known =
       parent.kind === 'branch'
-        ? (childAt(parent, nibble) ?? inlineChild(parent, nibble, place.depth))
+        ? (childAt(parent, nibble) ?? inlineChild(parent, nibble, nodePath.depth))
         : parent.child
-    return known ?? nodes.child(parent, nibble, { space, place })
+    return known ?? nodes.child(parent, nibble, { space, nodePath })
   },
-  replaced(previous, place) {
-    const row = { column: space.column, key: nodeKey(space, place), raw: previous }
+  replaced(previous, nodePath) {
+    const row = { column: space.column, key: nodeKey(space, nodePath), raw: previous }
     version.replaced.set(rowName(row.column, row.key), row)
   },
 })
 
 const ACCOUNTS: TrieSpace = { column: 'accountTrie', prefix: NO_BYTES }
+
+/** Makes a trie that is used while blocks are persisted, and has nothing to write. */
+export function noTrie(): StateTrie {
+  const version: TrieVersion = {
+    owner: STORED,
+    isForked: true,
+    root: undefined,
+    hash: undefined,
+    replaced: new Map(),
+    linked: [],
+  }
+  return {
+    base: () => version,
+    fork: () => version,
+    apply: () => {},
+    preview: refuse,
+    stateRoot: refuse,
+    storageRoot: refuse,
+    storageRootAfter: refuse,
+    prove: refuse,
+    // biome-ignore lint/correctness/useYield: it has nothing to do
+    *writes() {
+      return []
+    },
+    stored: () => {},
+    *cacheWritten() {},
+    reload: () => {},
+  }
+}
+
+function refuse(): never {
+  throw new Error('a lazy directory has no trie: who asks for a root should not have')
+}

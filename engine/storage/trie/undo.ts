@@ -1,10 +1,10 @@
 /**
- * How what a block changed in the stored tries is undone: rows of the column "undo" that say of each node what was at its place before.
- * A node whose row only got other bytes, as every update of a value makes them, is a patch: it makes the row before of the row after,
- * and leaves the row before as it is, so that a fold cut in its middle is undone alike.
+ * Undo of a block's changes in the stored tries. Rows of the column "undo" have each node's row
+ * before the block. If a row only has other bytes, as after every update of a value, the entry is a
+ * patch. The patch makes the row before from the row after, and does not change the row before. So
+ * an interrupted persist pass is undone in the same way.
  */
-import type { Bytes } from '../../primitives/bytes.ts'
-import { take } from '../../primitives/slab.ts'
+import { type Bytes, take } from '../../primitives/bytes.ts'
 import { decodeList } from '../database/lists.ts'
 import type { Database, WriteBatch } from '../database/types.ts'
 import { newNodeSlab, TrieError } from './node.ts'
@@ -13,24 +13,31 @@ import type { TrieColumn, TrieWrite } from './rows.ts'
 
 export type UndoRow = { readonly key: Bytes; readonly value: Bytes }
 
-/** Rows of the column "undo" for a block, to be complete before the first of the writes. A value holds until the next one is asked for. */
+/**
+ * Undo rows of a block, which must be complete before the first of the writes. A value is valid
+ * until the next one is requested.
+ */
 export function* undoRows(
   blockHash: Bytes,
   writes: readonly TrieWrite[],
 ): Generator<UndoRow, void> {
-  // One row at least: a block that changed nothing can be told from one whose undo is gone.
-  // Of one size they would be taken from the system and given back again and again.
+  // There is at least one row, so that a block without changes differs from one whose undo rows are
+  // gone. One buffer serves all rows, because buffers of this size would be allocated and freed
+  // again and again.
   let space: Bytes = new Uint8Array(UNDO_BYTES)
   for (let from = 0; from === 0 || from < writes.length; from += UNDO_PART) {
     const part = writes.slice(from, from + UNDO_PART)
-    const most = part.reduce((sum, write) => sum + mostBytes(write), 4)
-    if (most > space.length) space = new Uint8Array(most)
+    const max = part.reduce((sum, write) => sum + maxBytes(write), 4)
+    if (max > space.length) space = new Uint8Array(max)
     const size = encodeUndo(part, space)
     yield { key: undoKey(blockHash, from / UNDO_PART), value: space.subarray(0, size) }
   }
 }
 
-/** Puts the nodes as they were before the block into the batch; returns how many undo rows there were. @throws {TrieError} */
+/**
+ * Puts the nodes as they were before the block into the batch; returns the number of undo rows.
+ * @throws {TrieError}
+ */
 export function restoreNodes(database: Database, batch: WriteBatch, blockHash: Bytes): number {
   let rows = 0
   for (const { value } of database.scan('undo', undoRange(blockHash))) {
@@ -46,7 +53,7 @@ export function restoreNodes(database: Database, batch: WriteBatch, blockHash: B
   return rows
 }
 
-/** Those that are patched. */
+/** Current rows of the nodes with a patch. */
 function rowsNow(
   database: Database,
   nodes: readonly ReplacedNode[],
@@ -67,13 +74,12 @@ function rowsNow(
   return now
 }
 
-/** A node that a block replaced. */
 export type ReplacedNode = {
   readonly column: TrieColumn
   readonly key: Bytes
-  /** The row that was there; undefined: there was none, or there is a patch. */
+  /** The former row; undefined if there was none, or there is a patch. */
   readonly raw: Bytes | undefined
-  /** Length of the row (2), then runs (`trie-patch.ts`) of the bytes that were others. */
+  /** Length of the row (2), then runs (`patch.ts`) of the bytes that differed. */
   readonly patch: Bytes | undefined
 }
 
@@ -85,7 +91,7 @@ export function* replacedNodes(
   for (const { nodes } of undoRowsOf(database, blockHash)) yield* nodes()
 }
 
-/** The same row by row, in their order. `nodes` throws {TrieError} and {StoredFormatError}. */
+/** The undo rows of a block, in order. `nodes` throws {TrieError} and {StoredFormatError}. */
 export function* undoRowsOf(
   database: Pick<Database, 'scan'>,
   blockHash: Bytes,
@@ -95,8 +101,8 @@ export function* undoRowsOf(
 }
 
 /**
- * The row at the node's place before the block. `now`: the one after it, or already the one before, as `plainRow` has it; looked at for
- * a patch only.
+ * The row at the node's path before the block.
+ * @param now the row after or already before the block, from `plainRow`; only used for a patch
  * @throws {TrieError} when `now` is neither
  */
 export function rowBefore(
@@ -119,24 +125,27 @@ export function deleteUndo(database: Database, batch: WriteBatch, blockHash: Byt
   for (const { key } of database.scan('undo', undoRange(blockHash))) batch.delete('undo', key)
 }
 
-/** Nodes of a row: of all rows of a block but the last. */
+/** Nodes in each undo row of a block except the last. */
 export const UNDO_PART = 500
-/** Enough for a part of patches, and usually for one of whole rows. */
+/** Enough for a row of patches, and usually for a row of full entries. */
 const UNDO_BYTES = 262_144
 
-/** What follows the column and says what follows the key. */
+/** Kind of an entry, which says what follows the key. */
 const ABSENT = 0
-const WHOLE = 1
+const FULL = 1
 const PATCH = 2
 /** Length of the item, column, kind, length of the key. */
 const ITEM_HEAD = 7
 const PATCH_HEAD = 2
 const LONGEST_ROW = 0xffff
 
-const mostBytes = ({ key, previous }: TrieWrite): number =>
+const maxBytes = ({ key, previous }: TrieWrite): number =>
   ITEM_HEAD + key.length + (previous?.length ?? 0)
 
-/** A list (`encodeList`) of: column (1) ‖ kind (1) ‖ length of the key (1) ‖ key ‖ nothing, the row, or a patch. Returns its size. */
+/**
+ * Encodes a list (`encodeList`) of entries and returns its size. An entry is column (1) ‖ kind (1)
+ * ‖ length of the key (1) ‖ key ‖ row or patch.
+ */
 function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset)
   view.setUint32(0, writes.length)
@@ -149,7 +158,7 @@ function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): number {
     bytes.set(key, at + ITEM_HEAD)
     at += ITEM_HEAD + key.length
     const end = writePatch(bytes, at, write)
-    bytes[from + 5] = previous === undefined ? ABSENT : end === -1 ? WHOLE : PATCH
+    bytes[from + 5] = previous === undefined ? ABSENT : end === -1 ? FULL : PATCH
     if (end !== -1) at = end
     else if (previous !== undefined) {
       bytes.set(previous, at)
@@ -160,7 +169,10 @@ function encodeUndo(writes: readonly TrieWrite[], bytes: Bytes): number {
   return at
 }
 
-/** Where it ends; -1 when it would be no shorter than the row, or the rows have nothing to do with each other. */
+/**
+ * Writes an undo patch. Returns its end, or −1 when it would be as long as the row, or the rows do
+ * not match.
+ */
 function writePatch(bytes: Bytes, start: number, { previous, value, patch }: TrieWrite): number {
   const length = previous?.length ?? 0
   if (previous === undefined || length !== value?.length || length > LONGEST_ROW) return -1
@@ -169,10 +181,10 @@ function writePatch(bytes: Bytes, start: number, { previous, value, patch }: Tri
   bytes[start + 1] = length & 0xff
   if (patch !== undefined)
     return from + inverseSize(patch) < end ? writeInverse(bytes, from, previous, patch) : -1
-  // No run begins at 0.
+  // A run cannot start at position 0.
   if (previous[0] !== value[0]) return -1
-  const place = { from: 1, length: length - 1 }
-  return writeDifferences(bytes, from, { row: previous, other: value, place, end: end - 1 })
+  const range = { from: 1, length: length - 1 }
+  return writeDifferences(bytes, from, { row: previous, other: value, range, end: end - 1 })
 }
 
 function* decodeUndo(row: Bytes): Generator<ReplacedNode, void> {
@@ -184,7 +196,7 @@ function* decodeUndo(row: Bytes): Generator<ReplacedNode, void> {
     yield {
       column: item[0] === 0 ? 'accountTrie' : 'storageTrie',
       key,
-      raw: item[1] === WHOLE ? rest : undefined,
+      raw: item[1] === FULL ? rest : undefined,
       patch: item[1] === PATCH ? rest : undefined,
     }
   }

@@ -1,4 +1,7 @@
-/** Many changes to one trie in one walk: sorted by path, each node on the way copied once, and encoded on the way back. */
+/**
+ * Applies many changes to one trie in one walk. They are sorted by path; each node on the way is
+ * copied once, and encoded on the way back.
+ */
 import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
 import {
@@ -19,11 +22,11 @@ import {
   hasRow,
   isShort,
   type Leaf,
+  type NodePath,
   newBranch,
   newExtension,
   newLeaf,
   type Owner,
-  type Place,
   rlpOf,
   setChild,
   type TrieNode,
@@ -31,22 +34,24 @@ import {
 } from './node.ts'
 import { patchesAfter } from './patch.ts'
 
-/** `key` is hashed, 32 bytes; `value` undefined: not in the trie afterwards. */
+/** `key`: hashed, 32 bytes. `value`: undefined removes the key. */
 export type Change = {
   readonly key: Bytes
   readonly value: Bytes | undefined
   readonly storage: TrieNode | undefined
-  /** Of a slot: its word before, as far as its diff knows. */
+  /** Former word of a slot, as far as its diff knows it. */
   readonly before: Bytes | undefined
 }
 
-/** One trie while it is changed. */
 export type Trie = {
   readonly owner: Owner
-  /** The child at `place`, read when it is not in memory and kept in its parent. */
-  child(parent: Branch | Extension, nibble: number, place: Place): TrieNode
-  /** The row that was at `place` before this version, as RLP, is not there any more, or another node took its place. */
-  replaced(previous: Bytes, place: Place): void
+  /**
+   * Returns the child at `nodePath`. A child that is not in memory is read and linked to its
+   * parent.
+   */
+  child(parent: Branch | Extension, nibble: number, nodePath: NodePath): TrieNode
+  /** Reports the row that was at `nodePath` before this version, and is gone or replaced now. */
+  replaced(previous: Bytes, nodePath: NodePath): void
 }
 
 /** Some of the changes, sorted and without duplicates (`sortChanges`). */
@@ -55,13 +60,13 @@ export type Part = {
   readonly from: number
   readonly to: number
 }
-export const wholeOf = (changes: readonly Change[]): Part => ({
+export const allChanges = (changes: readonly Change[]): Part => ({
   changes,
   from: 0,
   to: changes.length,
 })
 
-/** The new root. */
+/** Applies changes and returns the new root. */
 export function updateTrie(
   trie: Trie,
   root: TrieNode | undefined,
@@ -71,32 +76,31 @@ export function updateTrie(
   return update(trie, root, { changes, from, to, depth: 0 })
 }
 
-/** By key; of several with one key the last stays. */
+/** Sorts changes by key; the last one of each key wins. */
 export function sortChanges(changes: readonly Change[]): readonly Change[] {
   const byOrder = new Map<number, Change>()
   for (const change of changes) {
     const order = orderOf(change.key)
     const other = byOrder.get(order)
-    if (other !== undefined && !isSame(other.key, change.key)) return sortWhole(changes)
+    if (other !== undefined && !isSame(other.key, change.key)) return sortByBytes(changes)
     byOrder.set(order, change)
   }
-  // Numbers sort many times faster than anything that is compared by a function.
+  // Numbers sort many times faster than objects with a compare function.
   return Array.from(Float64Array.from(byOrder.keys()).sort(), (order) => byOrder.get(order)!)
 }
 
-/** The first 6 bytes as a number: tells hashes apart, all but never two that begin alike. */
+/** The first 6 bytes of a hash as a number. Different hashes almost never share them. */
 const orderOf = (key: Bytes): number =>
   (key[0]! * 2 ** 16 + key[1]! * 2 ** 8 + key[2]!) * 2 ** 24 +
   (key[3]! * 2 ** 16 + key[4]! * 2 ** 8 + key[5]!)
 
-function sortWhole(changes: readonly Change[]): readonly Change[] {
+function sortByBytes(changes: readonly Change[]): readonly Change[] {
   const sorted = changes.toSorted((a, b) => Buffer.compare(a.key, b.key))
   return sorted.filter(
     ({ key }, at) => at + 1 === sorted.length || !isSame(key, sorted[at + 1]!.key),
   )
 }
 
-/** The leaf of a key. */
 export function findLeaf(trie: Trie, root: TrieNode | undefined, key: Bytes): Leaf | undefined {
   let node = root
   for (let depth = 0; node !== undefined; ) {
@@ -116,8 +120,8 @@ export function findLeaf(trie: Trie, root: TrieNode | undefined, key: Bytes): Le
 }
 
 /**
- * The nodes on the way to a key, root first, as a proof has them: those that their parent names by a hash. It ends where the key is, or
- * where it would have to be.
+ * RLP of the nodes on the way to a key, root first, as a proof has them. Nodes that their parent
+ * contains are left out. The proof ends at the key, or where the key would have to be.
  */
 export function provePath(trie: Trie, root: TrieNode | undefined, key: Bytes): readonly Bytes[] {
   const proof: Bytes[] = []
@@ -143,7 +147,7 @@ export function provePath(trie: Trie, root: TrieNode | undefined, key: Bytes): r
 type Span = Part & { readonly depth: number }
 const keyOf = (span: Span): Bytes => span.changes[span.from]!.key
 
-/** The same node when nothing changed. */
+/** Returns the same node when nothing changed. */
 function update(trie: Trie, node: TrieNode | undefined, span: Span): TrieNode | undefined {
   if (node === undefined) return build(trie, entriesOf(span), span.depth)
   if (node.kind === 'leaf') return updateLeaf(trie, node, span)
@@ -158,7 +162,7 @@ function updateLeaf(trie: Trie, leaf: Leaf, span: Span): TrieNode | undefined {
   if (only?.value !== undefined && isLeafOf(leaf, only.key)) {
     const { storage } = only
     const raw = encodeLeaf(owner.slab, { key: only.key, value: only.value }, start)
-    // The root of its storage is in the RLP: another node of the same hash is the same.
+    // The RLP has the root of the storage trie, so that an equal leaf has equal storage.
     if (isSame(raw, leaf.raw)) return leaf
     return newLeaf(owner, raw, { start, storage, previous: rowBefore(trie, leaf) })
   }
@@ -168,11 +172,11 @@ function updateLeaf(trie: Trie, leaf: Leaf, span: Span): TrieNode | undefined {
   const isSameValue = own?.value !== undefined && isSame(own.value, value)
   if (entries.length === 0 && own === undefined) return leaf
   if (entries.length === 1 && isSameValue) return leaf
-  const whole = leafKey(leaf, keyOf(span))
-  replace(trie, leaf, { key: whole, depth: start })
+  const full = leafKey(leaf, keyOf(span))
+  replace(trie, leaf, { key: full, depth: start })
   if (own === undefined) {
-    const after = entries.findIndex(({ key }) => Buffer.compare(key, whole) > 0)
-    const entry = { key: whole, value, storage: leaf.storage }
+    const after = entries.findIndex(({ key }) => Buffer.compare(key, full) > 0)
+    const entry = { key: full, value, storage: leaf.storage }
     entries.splice(after === -1 ? entries.length : after, 0, entry)
   }
   return build(trie, entries, span.depth)
@@ -180,14 +184,14 @@ function updateLeaf(trie: Trie, leaf: Leaf, span: Span): TrieNode | undefined {
 
 function updateExtension(trie: Trie, node: Extension, span: Span): TrieNode | undefined {
   const { depth } = span
-  const place = { key: keyOf(span), depth }
+  const nodePath = { key: keyOf(span), depth }
   const last = span.changes[span.to - 1]!.key
   const shared = Math.min(
-    sharedWith(node.path, place.key, depth),
+    sharedWith(node.path, nodePath.key, depth),
     sharedWith(node.path, last, depth),
   )
-  // Where the path of the extension is, whether or not a change goes there.
-  const end = withPath(place, node.path)
+  // End of the extension's path, whether or not a change goes there.
+  const end = withPath(nodePath, node.path)
   if (shared === node.path.length) {
     const child = trie.child(node, 0, end)
     const updated = update(trie, child, { ...span, depth: end.depth })
@@ -195,7 +199,7 @@ function updateExtension(trie: Trie, node: Extension, span: Span): TrieNode | un
       if (!child.isEncoded) node.isEncoded = false
       return node
     }
-    replace(trie, node, place)
+    replace(trie, node, nodePath)
     return prepend(trie, node.path, { node: updated, way: end.key })
   }
   if (entriesOf(span).length === 0) {
@@ -203,18 +207,18 @@ function updateExtension(trie: Trie, node: Extension, span: Span): TrieNode | un
     const within = inside.filter(
       ({ key }) => sharedWith(node.path, key, depth) === node.path.length,
     )
-    // Deletions beside the path concern nothing.
+    // Deletions beside the path change nothing.
     if (within.length === 0) return node
     return updateExtension(trie, node, { changes: within, from: 0, to: within.length, depth })
   }
-  replace(trie, node, place)
+  replace(trie, node, nodePath)
   const nibble = node.path[shared]!
   const rest = node.path.slice(shared + 1)
-  // The child is not read: what is below a split does not change.
+  // The child is not read, because nodes below a split do not change.
   const branch = branchAbove(trie, nibble, rest.length === 0 ? node : undefined)
   if (rest.length > 0) setChild(branch, nibble, newExtension(trie.owner, rest, node))
   const updated = updateBranch(trie, branch, { ...span, depth: depth + shared })
-  return prepend(trie, node.path.slice(0, shared), { node: updated, way: place.key })
+  return prepend(trie, node.path.slice(0, shared), { node: updated, way: nodePath.key })
 }
 
 function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefined {
@@ -237,7 +241,7 @@ function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefine
           patches: patchesAfter(branch),
         })
       setChild(branch, nibble, updated)
-      // Now, while what stands below it is in the processor's caches.
+      // The child is encoded now, while the nodes below are in the processor's caches.
       if (updated !== undefined) encodeNode(updated)
     }
     from = end
@@ -247,21 +251,21 @@ function updateBranch(trie: Trie, node: Branch, span: Span): TrieNode | undefine
     : collapse(trie, branch, { key: keyOf(span), depth })
 }
 
-/** A branch with one child left becomes part of that child's path. */
-function collapse(trie: Trie, branch: Branch, place: Place): TrieNode | undefined {
+/** Merges a branch that has one child left into that child's path. */
+function collapse(trie: Trie, branch: Branch, nodePath: NodePath): TrieNode | undefined {
   const { present } = branch
   if ((present & (present - 1)) !== 0) return branch
-  replace(trie, branch, place)
+  replace(trie, branch, nodePath)
   if (present === 0) return undefined
   const nibble = 31 - Math.clz32(present)
-  const key = withNibble(place.key, place.depth, nibble)
-  const below = { key, depth: place.depth + 1 }
+  const key = withNibble(nodePath.key, nodePath.depth, nibble)
+  const below = { key, depth: nodePath.depth + 1 }
   const child = trie.child(branch, nibble, below)
   if (child.kind !== 'branch') replace(trie, child, below)
   return prepend(trie, Uint8Array.of(nibble), { node: child, way: key })
 }
 
-/** A branch with one child: that of `from`, in memory or not, or one that the caller sets. */
+/** Makes a branch with one child: that of `from`, in memory or not, or one that the caller sets. */
 function branchAbove({ owner }: Trie, nibble: number, from: Extension | undefined): Branch {
   const branch = newBranch(owner)
   if (from?.child !== undefined) setChild(branch, nibble, from.child)
@@ -272,7 +276,7 @@ function branchAbove({ owner }: Trie, nibble: number, from: Extension | undefine
   return branch
 }
 
-/** The node with a longer path; `way` has the nibbles above it. */
+/** Prepends `path` to a node; `way` has the nibbles above the node. */
 function prepend(
   trie: Trie,
   path: Bytes,
@@ -286,10 +290,10 @@ function prepend(
       { key: leafKey(node, way), value: leafValue(node), storage: node.storage },
       node.start - path.length,
     )
-  const whole = new Uint8Array(path.length + node.path.length)
-  whole.set(path)
-  whole.set(node.path, path.length)
-  return newExtension(trie.owner, whole, node)
+  const full = new Uint8Array(path.length + node.path.length)
+  full.set(path)
+  full.set(node.path, path.length)
+  return newExtension(trie.owner, full, node)
 }
 
 const leafOf = ({ owner }: Trie, entry: Entry, start: number): Leaf =>
@@ -298,7 +302,7 @@ const leafOf = ({ owner }: Trie, entry: Entry, start: number): Leaf =>
 const extendTo = ({ owner }: Trie, path: Bytes, child: Branch): Extension =>
   newExtension(owner, path, { child, raw: NO_BYTES })
 
-/** A subtree of entries that share the first `depth` nibbles. */
+/** Builds a subtree of entries that share the first `depth` nibbles. */
 function build(trie: Trie, entries: readonly Entry[], depth: number): TrieNode | undefined {
   const [first] = entries
   if (first === undefined) return undefined
@@ -330,34 +334,37 @@ function entriesOf({ changes, from, to }: Span): Entry[] {
   return entries
 }
 
-/** The node is not at this place any more. */
-function replace(trie: Trie, node: TrieNode, place: Place): void {
+/** Reports that the node is not at this path any more. */
+function replace(trie: Trie, node: TrieNode, nodePath: NodePath): void {
   const previous = rowBefore(trie, node)
-  if (previous !== undefined) trie.replaced(previous, place)
+  if (previous !== undefined) trie.replaced(previous, nodePath)
 }
 
-/** The row at the node's place before this version. A short node has none: it lives in its parent's. */
+/**
+ * Row at the node's path before this version. A short or inline node has none, because it is part
+ * of its parent's row.
+ */
 function rowBefore({ owner }: Trie, node: TrieNode): Bytes | undefined {
   if (node.owner === owner) return node.previous
   return hasRow(node) ? node.raw : undefined
 }
 
-/** How many nibbles of `path` the key has from `depth` on. */
+/** Number of nibbles of `path` that the key has from `depth` on. */
 function sharedWith(path: Bytes, key: Bytes, depth: number): number {
   let at = 0
   while (at < path.length && path[at] === nibbleAt(key, depth + at)) at++
   return at
 }
 
-function withPath({ key, depth }: Place, path: Bytes): Place {
-  let whole = key
+function withPath({ key, depth }: NodePath, path: Bytes): NodePath {
+  let full = key
   path.forEach((nibble, at) => {
-    if (nibbleAt(whole, depth + at) !== nibble) whole = withNibble(whole, depth + at, nibble)
+    if (nibbleAt(full, depth + at) !== nibble) full = withNibble(full, depth + at, nibble)
   })
-  return { key: whole, depth: depth + path.length }
+  return { key: full, depth: depth + path.length }
 }
 
-/** From the end, where values are: leaves of one key begin alike. */
+/** Compares from the end, where values are: leaves of one key start alike. */
 function isSame(a: Bytes, b: Bytes): boolean {
   let at = a.length
   if (at !== b.length) return false

@@ -1,4 +1,7 @@
-/** A stored trie read node by node, each held to the hash that its parent has: whole, or down to one place. Nothing is kept in memory. */
+/**
+ * Walks a stored trie and checks each node's hash: all of the trie, or the way to one node. Nothing
+ * stays in memory.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { EMPTY_ROOT } from '../../primitives/keccak.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
@@ -12,9 +15,9 @@ import { nodeKey, type TrieSpace } from './rows.ts'
 export type TrieWalk = {
   readonly rows: Pick<Database, 'getMany'>
   readonly space: TrieSpace
-  /** What the header, or the account's leaf, says. */
+  /** Root hash in the header, or in the account's leaf. */
   readonly root: Bytes
-  /** A row that is not what its parent says: what is below it is not walked. */
+  /** Called for a row that does not match its parent's hash. Nodes below are skipped. */
   readonly onDamage: (row: DamagedRow) => void
 }
 export type DamagedRow = { readonly key: Bytes; readonly message: string }
@@ -22,10 +25,9 @@ export type DamagedRow = { readonly key: Bytes; readonly message: string }
 export type WalkedLeaf = { readonly key: Bytes; readonly value: Bytes }
 
 type Walked = { readonly node: TrieNode; readonly way: Bytes; readonly depth: number }
-/** A node whose row is to be read. */
 type Named = { readonly way: Bytes; readonly depth: number; readonly hash: Bytes }
 
-/** Every leaf, in no order that counts; returns how many rows were read. */
+/** Every leaf, in no particular order; returns the number of rows read. */
 export function* walkLeaves(walk: TrieWalk): Generator<WalkedLeaf, number> {
   if (equalBytes(walk.root, EMPTY_ROOT)) return 0
   const open = read(walk, [{ way: new Uint8Array(32), depth: 0, hash: walk.root }])
@@ -36,45 +38,47 @@ export function* walkLeaves(walk: TrieWalk): Generator<WalkedLeaf, number> {
       yield { key: leafKey(node, way), value: leafValue(node) }
       continue
     }
-    const { here, named } = childrenOf(walk, at)
+    const { inline, named } = childrenOf(walk, at)
     const found = read(walk, named)
     rows += found.length
-    open.push(...here, ...found)
+    open.push(...inline, ...found)
   }
   return rows
 }
 
 /**
- * The node at a place, as its row has it, with those that stand in it: undefined where the trie has no row there. What is damaged on the way to it is told, and the
- * node is undefined then too.
+ * The row of the node at a path, with its inline nodes; undefined if the trie has no row there.
+ * Damage on the way is reported, and the result is undefined too.
  */
 export function rowAt(
   walk: TrieWalk,
-  place: { readonly key: Bytes; readonly depth: number },
+  nodePath: { readonly key: Bytes; readonly depth: number },
 ): Bytes | undefined {
   if (equalBytes(walk.root, EMPTY_ROOT)) return undefined
   let at: Walked | undefined
   let isRow = true
   const top = { way: new Uint8Array(32), depth: 0, hash: walk.root }
-  for (at = read(walk, [top])[0]; at !== undefined && at.depth < place.depth; ) {
-    const { here, named } = childrenOf(walk, at, nibbleAt(place.key, at.depth))
-    isRow = here.length === 0
-    at = here[0] ?? read(walk, named)[0]
-    if (at !== undefined && !isOnWay(at, place)) return undefined
+  for (at = read(walk, [top])[0]; at !== undefined && at.depth < nodePath.depth; ) {
+    const { inline, named } = childrenOf(walk, at, nibbleAt(nodePath.key, at.depth))
+    isRow = inline.length === 0
+    at = inline[0] ?? read(walk, named)[0]
+    if (at !== undefined && !isOnWay(at, nodePath)) return undefined
   }
-  if (at?.depth !== place.depth || !isRow) return undefined
+  if (at?.depth !== nodePath.depth || !isRow) return undefined
   checkInline(walk, at)
   return at.node.raw
 }
 
-/** The nodes that stand in the row too, whose hashes no other row has. */
+/** Checks the inline nodes of a row, whose hashes no other row has. */
 function checkInline(walk: TrieWalk, at: Walked): void {
   const open = [at]
   for (let one = open.pop(); one !== undefined; one = open.pop())
-    open.push(...childrenOf(walk, one).here)
+    open.push(...childrenOf(walk, one).inline)
 }
 
-/** The value of a leaf; undefined: there is none, or what leads to it is damaged and was told. */
+/**
+ * The value of a leaf; undefined if there is none, or the way to it is damaged, which is reported.
+ */
 export function leafAt(walk: TrieWalk, key: Bytes): Bytes | undefined {
   if (equalBytes(walk.root, EMPTY_ROOT)) return undefined
   const top = { way: new Uint8Array(32), depth: 0, hash: walk.root }
@@ -82,32 +86,38 @@ export function leafAt(walk: TrieWalk, key: Bytes): Bytes | undefined {
     const { node, way } = at
     if (node.kind === 'leaf')
       return equalBytes(leafKey(node, way), key) ? leafValue(node) : undefined
-    const { here, named } = childrenOf(walk, at, nibbleAt(key, at.depth))
-    at = here[0] ?? read(walk, named)[0]
+    const { inline, named } = childrenOf(walk, at, nibbleAt(key, at.depth))
+    at = inline[0] ?? read(walk, named)[0]
   }
   return undefined
 }
 
-function isOnWay({ way, depth }: Walked, place: { readonly key: Bytes; readonly depth: number }) {
-  const shared = Math.min(depth, place.depth)
+function isOnWay(
+  { way, depth }: Walked,
+  nodePath: { readonly key: Bytes; readonly depth: number },
+) {
+  const shared = Math.min(depth, nodePath.depth)
   for (let at = 0; at < shared; at++)
-    if (nibbleAt(way, at) !== nibbleAt(place.key, at)) return false
+    if (nibbleAt(way, at) !== nibbleAt(nodePath.key, at)) return false
   return true
 }
 
-/** @param only the child below this nibble of a branch; an extension has one */
+/**
+ * Children of a node.
+ * @param only the child below this nibble of a branch; an extension has one child
+ */
 function childrenOf(
   walk: TrieWalk,
   { node, way, depth }: Walked,
   only?: number,
-): { readonly here: Walked[]; readonly named: Named[] } {
-  const here: Walked[] = []
+): { readonly inline: Walked[]; readonly named: Named[] } {
+  const inline: Walked[] = []
   const named: Named[] = []
-  if (node.kind === 'leaf') return { here, named }
-  const place = (below: Bytes, at: number, nibble: number) => {
+  if (node.kind === 'leaf') return { inline, named }
+  const addChild = (below: Bytes, at: number, nibble: number) => {
     try {
-      const child = heldChild(node, nibble, at)
-      if (child !== undefined) here.push({ node: child, way: below, depth: at })
+      const child = loadedChild(node, nibble, at)
+      if (child !== undefined) inline.push({ node: child, way: below, depth: at })
       else named.push({ way: below, depth: at, hash: childHash(node, nibble) })
     } catch (error) {
       walk.onDamage({ key: nodeKey(walk.space, { key: way, depth }), message: messageOf(error) })
@@ -116,20 +126,23 @@ function childrenOf(
   if (node.kind === 'extension') {
     const below = way.slice()
     for (const [at, nibble] of node.path.entries()) setNibble(below, depth + at, nibble)
-    place(below, depth + node.path.length, 0)
-    return { here, named }
+    addChild(below, depth + node.path.length, 0)
+    return { inline, named }
   }
   for (let nibble = 0; nibble < 16; nibble++) {
     if ((node.present & (1 << nibble)) === 0 || (only ?? nibble) !== nibble) continue
     const below = way.slice()
     setNibble(below, depth, nibble)
-    place(below, depth + 1, nibble)
+    addChild(below, depth + 1, nibble)
   }
-  return { here, named }
+  return { inline, named }
 }
 
-/** Short, or inline in the row of its parent. @throws {TrieError} */
-const heldChild = (
+/**
+ * Child that is short, or inline in the row of its parent.
+ * @throws {TrieError}
+ */
+const loadedChild = (
   node: Branch | Extension,
   nibble: number,
   depth: number,

@@ -1,14 +1,23 @@
-/** What a thread reads of the txpool of another one. */
+/** Reads the txpool of another thread. */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { INCLUDED, OPEN, type WaitingMemory } from './memory.ts'
 import { Rows } from './rows.ts'
 import { openRuns } from './runs.ts'
 
-/** Both answer what the `Txpool` did at some moment of the call: all that it had answered to a submit before is in them. */
+/**
+ * Both methods return a result of the `Txpool` at some moment of the call. Every submit that was
+ * answered before the call is included.
+ */
 export type WaitingReader = {
-  /** @param stateNonce of a state that may be older than the txpool's, or newer */
+  /**
+   * Returns the sender's next nonce.
+   * @param stateNonce nonce in a state that may be older or newer than the txpool's
+   */
   nextNonce(sender: Bytes, stateNonce: bigint): bigint
-  /** @param hash 32 bytes, of which the first 16 are compared */
+  /**
+   * Returns whether the txpool may have the transaction.
+   * @param hash 32 bytes, of which the first 16 are compared
+   */
   isExpected(hash: Bytes): boolean
 }
 
@@ -18,29 +27,35 @@ export function openWaitingReader(memory: WaitingMemory): WaitingReader {
   const runs = openRuns(memory.runs)
   const unlisted = new Int32Array(memory.unlisted)
   return {
-    // Both end: the writer would have to be at work on one stripe of 1,024 each time.
+    /*
+     * Both loops end, because the writer would have to change the same one of 1,024 stripes each
+     * time.
+     */
     nextNonce(sender, stateNonce) {
       senders.aim(sender)
       for (;;) {
-        const seen = senders.begin()
+        const seen = senders.start()
         const isSame = () => senders.isSame(seen)
         const row = senders.find(seen)
         if (row === 0) {
           if (isSame()) return stateNonce
           continue
         }
-        // As the txpool does it: over those in blocks, then over those that are not.
-        const shown = runs.after(senders.data(row, INCLUDED), stateNonce, isSame)
-        const nonce = runs.after(senders.data(row, OPEN), shown, isSame)
+        // The order is as in the txpool: first the nonces in blocks, then the others.
+        const visible = runs.after(senders.data(row, INCLUDED), stateNonce, isSame)
+        const nonce = runs.after(senders.data(row, OPEN), visible, isSame)
         if (isSame()) return nonce
       }
     },
     isExpected(hash) {
       expected.aim(hash)
       for (;;) {
-        const seen = expected.begin()
+        const seen = expected.start()
         const isFound = expected.find(seen) !== 0
-        // Read before it is known that the look holds: it may have become a row meanwhile, and then the look does not.
+        /*
+         * `unlisted` is read before the final check. A transaction may get a row meanwhile, and
+         * then the check fails.
+         */
         const isAny = Atomics.load(unlisted, 0) > 0
         if (expected.isSame(seen)) return isFound || isAny
       }

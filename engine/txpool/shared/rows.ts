@@ -1,60 +1,68 @@
 /**
- * Rows found by a key of a few words, in memory that one thread writes and any number read. A reader takes no lock: it looks, and looks
- * again where the writer was at work on the same stripe meanwhile. Every word is an Atomics one, because only those have one order for
- * all threads: a plain store may be seen before the word that says that it is being made.
+ * Rows with a key of a few words, in memory that one thread writes and any number of threads read.
+ * Readers take no lock: a read is repeated when the writer has changed the stripe meanwhile.
+ * Every access is atomic, because only atomic accesses have one order for all threads. A plain
+ * store could become visible before the stripe's word.
  */
 import { randomFillSync } from 'node:crypto'
 import type { Bytes } from '../../primitives/bytes.ts'
 
-/** Plain data: crosses a thread. */
+/** Plain data that crosses threads. */
 export type RowsMemory = RowsShape & { readonly buffer: SharedArrayBuffer }
 type RowsShape = {
-  readonly most: number
-  /** A power of two: a key is looked for among the rows of one. */
+  readonly max: number
+  /** A power of two; a key is searched among the rows of one bucket. */
   readonly buckets: number
   readonly keyWords: number
   readonly dataWords: number
 }
 
-/** Words at the beginning: the first of the rows that were given back, and how many were ever used; then what keys are mixed with. */
+/** Words at the start: first free row, number of rows ever used, then the seeds of the hash. */
 const [FREE, FRESH] = [0, 1] as const
 const SEEDS = 2
 const HEAD_WORDS = 16
-/** Each is a word, odd while the writer is at work on one of its buckets: a reader looks again for one write of so many. */
+/**
+ * A stripe is one word, which is odd while the writer changes one of its buckets. More stripes mean
+ * fewer repeated reads.
+ */
 const STRIPES = 1_024
 const BUCKETS_AT = HEAD_WORDS + STRIPES
-/** Looks in a row at a word that is odd, before a reader sleeps: the writer's core was taken from it. */
+/**
+ * Number of reads of an odd word before a reader sleeps, because the writer may have lost its core.
+ */
 const SPINS = 1_000
 const SLEEP_MS = 1
-/** Steps along a chain between two looks at the stripe: rows that change hands meanwhile may lead round in a circle. */
+/**
+ * Number of links followed between two checks of the stripe. Rows that are reused meanwhile could
+ * form a circle.
+ */
 const STEPS = 32
 
 export function createRows(shape: RowsShape): RowsMemory {
-  const { most, buckets, keyWords, dataWords } = shape
-  // Row 0 is none.
-  const words = BUCKETS_AT + buckets + (1 + keyWords + dataWords) * (most + 1)
+  const { max, buckets, keyWords, dataWords } = shape
+  // Row 0 means none.
+  const words = BUCKETS_AT + buckets + (1 + keyWords + dataWords) * (max + 1)
   const buffer = new SharedArrayBuffer(4 * words)
-  // Nobody outside is to know which keys share a bucket.
+  // The seed is random, so that nobody outside can choose keys that share a bucket.
   randomFillSync(new Int32Array(buffer, 4 * SEEDS, HEAD_WORDS - SEEDS))
   return { ...shape, buffer }
 }
 
-/** The rows as seen by one thread. */
 export class Rows {
   readonly #words: Int32Array
-  readonly #most: number
+  readonly #max: number
   readonly #keyWords: number
   readonly #width: number
   readonly #rowsAt: number
   readonly #mask: number
-  /** The key that is looked for, and where. */
+  /** The current key, with its bucket and stripe. */
   readonly #key: Int32Array
   #bucketAt = 0
   #stripe = 0
 
-  constructor({ buffer, most, buckets, keyWords, dataWords }: RowsMemory) {
+  constructor({ buffer, max, buckets, keyWords, dataWords }: RowsMemory) {
     this.#words = new Int32Array(buffer)
-    this.#most = most
+    this.#max = max
     this.#keyWords = keyWords
     this.#width = 1 + keyWords + dataWords
     this.#rowsAt = BUCKETS_AT + buckets
@@ -62,7 +70,7 @@ export class Rows {
     this.#key = new Int32Array(keyWords)
   }
 
-  /** What the calls below are about: the first bytes of `bytes`. */
+  /** Sets the key for the calls below: the first bytes of `bytes`. */
   aim(bytes: Bytes): void {
     let mixed = 0
     for (let word = 0; word < this.#keyWords; word++) {
@@ -79,19 +87,22 @@ export class Rows {
     this.#stripe = HEAD_WORDS + (bucket & (STRIPES - 1))
   }
 
-  /** For a reader, before its first look: what `isSame` is asked with after its last. Waits for a writer that is at work on the stripe. */
-  begin(): number {
+  /**
+   * Starts a read; the result goes to `isSame` after the read. Waits while the writer changes the
+   * stripe.
+   */
+  start(): number {
     for (let spins = 0; ; spins++) {
       const seen = Atomics.load(this.#words, this.#stripe)
       if ((seen & 1) === 0) return seen
       if (spins >= SPINS) Atomics.wait(this.#words, this.#stripe, seen, SLEEP_MS)
     }
   }
-  /** Whether all that was read since is of one moment. */
+  /** Returns whether everything read since `start` belongs to one moment. */
   isSame(seen: number): boolean {
     return Atomics.load(this.#words, this.#stripe) === seen
   }
-  /** Number of the row with the key; 0: there is none, or `isSame` says no. */
+  /** Returns the row with the key; 0: none, or the stripe has changed. */
   find(seen: number): number {
     const words = this.#words
     let row = Atomics.load(words, this.#bucketAt)
@@ -115,7 +126,10 @@ export class Rows {
     return this.#rowsAt + this.#width * row + 1 + this.#keyWords + which
   }
 
-  /** The writer's, as all below: nobody takes a look for an answer from here on until `shut`. */
+  /**
+   * Starts a change. From here on, methods are for the writer; reads of this stripe are repeated
+   * until `shut`.
+   */
   open(): number {
     return Atomics.add(this.#words, this.#stripe, 1) + 1
   }
@@ -125,11 +139,11 @@ export class Rows {
   setData(row: number, which: number, value: number): void {
     Atomics.store(this.#words, this.#dataAt(row, which), value)
   }
-  /** A row for the key, which has none; its data are 0. 0: there is no room. */
+  /** Adds a row with data 0 for a key that has none; 0: the memory is full. */
   add(): number {
     const words = this.#words
     const free = words[FREE]!
-    if (free === 0 && words[FRESH]! >= this.#most) return 0
+    if (free === 0 && words[FRESH]! >= this.#max) return 0
     const row = free === 0 ? ++words[FRESH]! : free
     const at = this.#rowsAt + this.#width * row
     if (free !== 0) words[FREE] = words[at]!
@@ -141,7 +155,6 @@ export class Rows {
     Atomics.store(words, this.#bucketAt, row)
     return row
   }
-  /** The row of the key. */
   remove(row: number): void {
     const words = this.#words
     const at = this.#rowsAt + this.#width * row

@@ -1,15 +1,21 @@
-/** Lists of runs of consecutive nonces. Whoever reads or changes one does so between the calls of `Rows` that its sender has. */
+/**
+ * Lists of runs of consecutive nonces. Callers read or change a list between the calls of `Rows`
+ * for its sender.
+ */
 import type { RunsMemory } from './memory.ts'
 
-/** The link of run 0, which is none, leads to the runs that were given back. */
+/** Run 0 means none; its link leads to the free runs. */
 const FREE = 0
-/** Steps along a list between two looks whether it still holds. */
+/** Number of links followed between two validity checks. */
 const STEPS = 32
 
 export type Runs = {
-  /** First nonce from `nonce` on that none of the list's runs has. */
+  /** Returns the first nonce from `nonce` on that no run of the list has. */
   after(first: number, nonce: bigint, isSame: () => boolean): bigint
-  /** These two give the list's first run, 0 where it has none left. The same twice, or what is not there: nothing happens. */
+  /**
+   * Both methods return the list's first run, 0 when it is empty. Adding a present nonce, or
+   * removing an absent one, changes nothing.
+   */
   add(first: number, nonce: bigint): number
   remove(first: number, nonce: bigint): number
 }
@@ -17,17 +23,17 @@ export type Runs = {
 export function openRuns(memory: RunsMemory): Runs {
   const bounds = new BigUint64Array(memory.bounds)
   const next = new Int32Array(memory.next)
-  /** The word that counts the runs that were ever used. */
-  const fresh = memory.most + 1
+  /** Word that counts the runs ever used. */
+  const fresh = memory.max + 1
   const startOf = (run: number) => Atomics.load(bounds, 2 * run)
   const endOf = (run: number) => Atomics.load(bounds, 2 * run + 1)
   const nextOf = (run: number) => Atomics.load(next, run)
 
-  /** A list with one more run before all others: as it was where there is no room. */
+  /** Adds a run at the start of the list. The list is unchanged when the memory is full. */
   function push(first: number, start: bigint, end: bigint): number {
     let run = next[FREE]!
     if (run !== 0) next[FREE] = next[run]!
-    else if (next[fresh]! >= memory.most) return first
+    else if (next[fresh]! >= memory.max) return first
     else run = ++next[fresh]!
     Atomics.store(bounds, 2 * run, start)
     Atomics.store(bounds, 2 * run + 1, end)
@@ -57,19 +63,19 @@ export function openRuns(memory: RunsMemory): Runs {
       return nonce
     },
     add(first, nonce) {
-      let [before, behind] = [0, 0]
+      let [before, after] = [0, 0]
       for (let run = first; run !== 0; run = next[run]!) {
         const [start, end] = [startOf(run), endOf(run)]
         if (nonce >= start && nonce < end) return first
         if (end === nonce) before = run
-        if (start === nonce + 1n) behind = run
+        if (start === nonce + 1n) after = run
       }
       if (before !== 0) {
-        Atomics.store(bounds, 2 * before + 1, behind === 0 ? nonce + 1n : endOf(behind))
-        return behind === 0 ? first : drop(first, behind)
+        Atomics.store(bounds, 2 * before + 1, after === 0 ? nonce + 1n : endOf(after))
+        return after === 0 ? first : drop(first, after)
       }
-      if (behind === 0) return push(first, nonce, nonce + 1n)
-      Atomics.store(bounds, 2 * behind, nonce)
+      if (after === 0) return push(first, nonce, nonce + 1n)
+      Atomics.store(bounds, 2 * after, nonce)
       return first
     },
     remove(first, nonce) {

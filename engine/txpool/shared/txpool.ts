@@ -1,4 +1,7 @@
-/** A txpool that other threads read: each call that changes it has written what they read before it gives its answer, or throws. */
+/**
+ * A txpool that other threads read. Each call that changes it writes the shared memory before it
+ * returns or throws.
+ */
 import { Txpool } from '../txpool.ts'
 import type { PendingListener, TxpoolOptions } from '../types.ts'
 import type { WaitingWriter } from './writer.ts'
@@ -33,11 +36,11 @@ export class SharedTxpool extends Txpool {
     return this.#written(() => super.settle(...args))
   }
 
-  /** What a listener hears of, other threads can read. */
+  /** The shared memory is written before listeners are notified. */
   override onPending(listener: PendingListener): () => void {
-    return super.onPending((...told) => {
+    return super.onPending((...announced) => {
       this.#writer.flush()
-      listener(...told)
+      listener(...announced)
     })
   }
 

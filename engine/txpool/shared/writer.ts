@@ -1,4 +1,7 @@
-/** What the txpool's thread writes for others: the changes of one call together, so that nobody sees half of it. */
+/**
+ * Writes the shared memory of the txpool. The nonce changes of one call are written together, so
+ * that nobody reads half of them.
+ */
 import type { Bytes } from '../../primitives/bytes.ts'
 import type { Entry, Watcher } from '../types.ts'
 import { INCLUDED, OPEN, type WaitingMemory } from './memory.ts'
@@ -6,9 +9,9 @@ import { Rows } from './rows.ts'
 import { openRuns } from './runs.ts'
 
 export type WaitingWriter = Watcher & {
-  /** Writes the nonces that have changed: hashes are written as they come and go. */
+  /** Writes the changed nonces. Hashes are written at once. */
   flush(): void
-  /** Transactions of the txpool that have no room: while there are some, every hash is expected. */
+  /** Number of transactions without a row. While there are any, every hash is expected. */
   readonly unlisted: number
 }
 
@@ -19,18 +22,18 @@ type Change = {
 }
 type Changes = { readonly address: Bytes; readonly all: Change[] }
 
-/** At most one for a memory, on one thread. */
+/** Opens the writer; each memory has at most one, in one thread. */
 export function openWaitingWriter(memory: WaitingMemory): WaitingWriter {
   const expected = new Rows(memory.expected)
   const senders = new Rows(memory.senders)
   const runs = openRuns(memory.runs)
   const count = new Int32Array(memory.unlisted)
-  /** Of what is kept, by hash: no more than the txpool has. */
+  /** Retained transactions without a row, by hash. */
   const unlisted = new Set<string>()
-  /** Since the last flush: one call may take a nonce away and give it back. */
+  /** Changes since the last flush. One call may remove a nonce and add it again. */
   const nonces = new Map<string, Changes>()
 
-  function note({ sender, transaction }: Entry, list: Change['list'], has: boolean): void {
+  function update({ sender, transaction }: Entry, list: Change['list'], has: boolean): void {
     const change = { list, nonce: transaction.nonce, has }
     const changes = nonces.get(sender)
     if (changes !== undefined) changes.all.push(change)
@@ -62,9 +65,9 @@ export function openWaitingWriter(memory: WaitingMemory): WaitingWriter {
     senders.shut()
   }
   return {
-    kept: writeHash,
-    open: (entry, has) => note(entry, OPEN, has),
-    included: (entry, has) => note(entry, INCLUDED, has),
+    retained: writeHash,
+    open: (entry, has) => update(entry, OPEN, has),
+    included: (entry, has) => update(entry, INCLUDED, has),
     flush() {
       for (const changes of nonces.values()) writeNonces(changes)
       nonces.clear()

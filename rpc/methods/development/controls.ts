@@ -1,32 +1,38 @@
-/** What only a development chain has: it stands still, makes blocks at a word, and has the time that it is told. */
+/** Methods of a development chain that pause it, make blocks on request, and set its time. */
 
 import { bytesToHex, quantity } from '../../../engine/primitives/hex.ts'
 import type { Control, Controlled } from '../../../engine/sources/sequencer/controls.ts'
+import { invalidParameter } from '../../core/errors.ts'
+import type { Limits } from '../../core/limits.ts'
 import { quantityText } from '../../json/codecs.ts'
 import { booleanResult, quantityResult, textResult } from '../../json/results.ts'
 import { boolean, kindOf, type PlainCodec, refuseUnknown, SchemaError } from '../../json/schema.ts'
 import { frontMethod, type Method, optional, param } from '../../method/method.ts'
-import { invalidParameter } from '../../seam/errors.ts'
-import type { Limits } from '../../seam/limits.ts'
 
-/** Resolves when it is done. @throws {RpcError} */
+/**
+ * Sends a control and resolves when it is done.
+ * @throws {RpcError}
+ */
 export type SendControl = (control: Control) => Promise<Controlled>
 
-/** Of a block, as the flag for its first one has it. */
-const LEAST_GAS = 5_000_000n
-const MOST_GAS = 1_000_000_000n
-/** Seconds between two of them at most: a day. */
-const MOST_INTERVAL = 86_400n
+/** Gas limits of a block, as the flag for the first block has them. */
+const MIN_GAS = 5_000_000n
+const MAX_GAS = 1_000_000_000n
+/** Maximum seconds between two blocks: a day. */
+const MAX_INTERVAL = 86_400n
 
-/** A whole number as anvil takes it: a JSON number, decimal text, or hex with or without leading zeros. */
-function whole(bits: number): PlainCodec<bigint> {
+/**
+ * Creates a codec for integers in anvil's forms: a JSON number, decimal text, or hex with or
+ * without leading zeros.
+ */
+function uint(bits: number): PlainCodec<bigint> {
   return {
     decode(wire) {
       if (typeof wire === 'number' && (!Number.isSafeInteger(wire) || wire < 0))
         throw new SchemaError(
-          'JSON number must be a whole one from 0 to 2^53 - 1; greater ones are written as text',
+          'JSON number must be an integer from 0 to 2^53 - 1; send larger numbers as strings',
         )
-      if (typeof wire !== 'number' && (typeof wire !== 'string' || !WHOLE.test(wire)))
+      if (typeof wire !== 'number' && (typeof wire !== 'string' || !UINT.test(wire)))
         throw new SchemaError(kindOf(wire), `uint${bits}`)
       const value = BigInt(wire)
       if (value >> BigInt(bits) !== 0n) throw new SchemaError(`number must be below 2^${bits}`)
@@ -34,17 +40,17 @@ function whole(bits: number): PlainCodec<bigint> {
     },
     encode: (value) => quantity(value),
     schema: {
-      title: `Whole number below 2^${bits}: a JSON number, decimal text or hex`,
+      title: `Integer below 2^${bits}: a JSON number, decimal string or hex string`,
       anyOf: [
-        { type: 'string', pattern: WHOLE.source },
+        { type: 'string', pattern: UINT.source },
         { type: 'integer', minimum: 0 },
       ],
     },
   }
 }
-const WHOLE = /^(0[xX][0-9a-fA-F]{1,64}|[0-9]{1,78})$/
-export const natural = whole(64)
-export const wei = whole(256)
+const UINT = /^(0[xX][0-9a-fA-F]{1,64}|[0-9]{1,78})$/
+export const natural = uint(64)
+export const wei = uint(256)
 
 export const headResult = textResult('Newest block', {
   type: 'object',
@@ -52,21 +58,25 @@ export const headResult = textResult('Newest block', {
 })
 export const headText = ({ head }: Controlled): string | undefined =>
   head && `{"number":${quantityText(head.number)},"hash":"${bytesToHex(head.hash)}"}`
-export const placeText = ({ place }: Controlled): string | undefined =>
-  place && `{"number":${quantityText(place.number)},"index":${place.index}}`
+export const positionText = ({ position }: Controlled): string | undefined =>
+  position && `{"number":${quantityText(position.number)},"index":${position.index}}`
 
-/** The same method under each of these names. */
+/** Creates the same method under each of these names. */
 export const named = (names: readonly string[], make: (name: string) => Method): Method[] =>
   names.map(make)
 
-/** @param isRunning blocks come by themselves */
+/**
+ * Creates the methods that control the chain.
+ * @param isRunning tells whether blocks are made automatically
+ */
 export function chainControls(send: SendControl, isRunning: () => boolean): readonly Method[] {
   const run = (shallRun: boolean) => send({ type: shallRun ? 'resume' : 'pause' })
   return [
     frontMethod({
       ...CONTROL,
       name: 'dev_pause',
-      summary: 'Seals the block in progress; from then on nothing is made but at a word.',
+      summary:
+        'Seals the block in progress and pauses the chain, which then makes blocks only on request.',
       params: [],
       result: headResult,
       handler: async () => headText(await run(false)),
@@ -74,7 +84,7 @@ export function chainControls(send: SendControl, isRunning: () => boolean): read
     frontMethod({
       ...CONTROL,
       name: 'dev_resume',
-      summary: 'Blocks and flashblocks come by themselves again.',
+      summary: 'Resumes a paused chain: it makes blocks and flashblocks automatically again.',
       params: [],
       result: headResult,
       handler: async () => headText(await run(true)),
@@ -82,15 +92,16 @@ export function chainControls(send: SendControl, isRunning: () => boolean): read
     frontMethod({
       ...CONTROL,
       name: 'dev_step',
-      summary: 'Makes one flashblock of a chain that is paused: the next index, or index 0.',
+      summary:
+        'Makes the next flashblock of a paused chain; without a block in progress, index 0 of the next block.',
       params: [],
-      result: textResult('Place of the flashblock', { type: 'object' }),
-      handler: async () => placeText(await send({ type: 'step' })),
+      result: textResult('Flashblock position', { type: 'object' }),
+      handler: async () => positionText(await send({ type: 'step' })),
     }),
     frontMethod({
       ...CONTROL,
       name: 'dev_seal',
-      summary: 'Seals the block in progress now, with what waits in the txpool.',
+      summary: 'Seals the block in progress now, with the transactions that wait in the txpool.',
       params: [],
       result: headResult,
       handler: async () => headText(await send({ type: 'seal' })),
@@ -99,12 +110,12 @@ export function chainControls(send: SendControl, isRunning: () => boolean): read
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'Gas of the next block, and of those after it.',
+        summary: 'Sets the gas limit of the next block and of later blocks.',
         params: [param('Gas', natural)],
         result: booleanResult('Done'),
         handler(_context, gasLimit) {
-          if (gasLimit < LEAST_GAS || gasLimit > MOST_GAS)
-            throw invalidParameter(0, `a block has ${LEAST_GAS} to ${MOST_GAS} gas`)
+          if (gasLimit < MIN_GAS || gasLimit > MAX_GAS)
+            throw invalidParameter(0, `expected ${MIN_GAS} to ${MAX_GAS} gas, got ${gasLimit}`)
           return send({ type: 'gasLimit', gasLimit }).then(() => true)
         },
       }),
@@ -124,7 +135,7 @@ function automine(
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'Whether blocks come by themselves.',
+        summary: 'Turns the automatic production of blocks on or off.',
         params: [param('Automine', boolean)],
         result: booleanResult('Done'),
         handler: async (_context, isOn) => run(isOn).then(() => true),
@@ -133,7 +144,7 @@ function automine(
     ...named(['anvil_getAutomine', 'hardhat_getAutomine'], (name) =>
       frontMethod({
         name,
-        summary: 'Whether blocks come by themselves.',
+        summary: 'Whether the chain makes blocks automatically.',
         params: [],
         result: booleanResult('Automine'),
         handler: isRunning,
@@ -144,7 +155,7 @@ function automine(
         ...CONTROL,
         name,
         summary:
-          '0: blocks do not come by themselves; the time between blocks of this chain: they do.',
+          'Turns the automatic production of blocks off (0) or on (the block time of this chain).',
         params: [param('Seconds', natural)],
         result: booleanResult('Done'),
         handler(context, seconds) {
@@ -152,7 +163,7 @@ function automine(
           if (seconds !== 0n && seconds !== blockTime)
             throw invalidParameter(
               0,
-              `blocks of this chain come every ${blockTime} s (--block-time-ms), or not at all (0)`,
+              `expected ${blockTime} (the block time, --block-time-ms) or 0 (off), got ${seconds}`,
             )
           return run(seconds > 0n).then(() => true)
         },
@@ -161,17 +172,20 @@ function automine(
   ]
 }
 
-/** It changes the chain, and is waited for. */
+/** The method changes the chain and waits for the result. */
 export const CONTROL = { hasEffect: true, isWaiting: true } as const
 
 function mining(send: SendControl): readonly Method[] {
   function checkBlocks({ minedBlocks }: Limits, blocks: bigint): void {
     if (blocks > minedBlocks)
-      throw invalidParameter(0, `at most ${minedBlocks} blocks at a time (--limit-mined-blocks)`)
+      throw invalidParameter(
+        0,
+        `expected at most ${minedBlocks} blocks (--limit-mined-blocks), got ${blocks}`,
+      )
   }
   async function mine(blocks: bigint, interval?: bigint): Promise<void> {
-    if (interval !== undefined && interval > MOST_INTERVAL)
-      throw invalidParameter(1, `blocks are at most ${MOST_INTERVAL} s apart`)
+    if (interval !== undefined && interval > MAX_INTERVAL)
+      throw invalidParameter(1, `expected at most ${MAX_INTERVAL} seconds, got ${interval}`)
     if (blocks === 0n) return
     await send({
       type: 'mine',
@@ -183,7 +197,7 @@ function mining(send: SendControl): readonly Method[] {
     frontMethod({
       ...CONTROL,
       name: 'evm_mine',
-      summary: 'Makes a block now; with the timestamp that is given.',
+      summary: 'Makes one or more blocks now, the first with the given timestamp.',
       params: [optional('Timestamp, or options', mineOptions, {})],
       result: textResult('Done', { type: 'string' }),
       async handler({ limits }, { timestamp, blocks = 1n }) {
@@ -197,7 +211,7 @@ function mining(send: SendControl): readonly Method[] {
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'Makes blocks now, so many seconds apart by their timestamps.',
+        summary: 'Makes blocks now, with timestamps that are the given number of seconds apart.',
         params: [optional('Blocks', natural, 1n), optional('Seconds', natural)],
         result: textResult('Done', { type: 'null' }),
         handler({ limits }, blocks, interval) {
@@ -215,7 +229,7 @@ const mineOptions: PlainCodec<MineOptions> = {
     if (typeof wire !== 'object' || wire === null) return { timestamp: natural.decode(wire) }
     refuseUnknown(wire, ['timestamp', 'blocks'])
     const { timestamp, blocks } = wire as Record<string, unknown>
-    // anvil takes null for a field that is left out.
+    // anvil treats null as a missing field.
     const [at, count] = [timestamp ?? undefined, blocks ?? undefined]
     return {
       ...(at === undefined ? {} : { timestamp: natural.decode(at) }),
@@ -244,17 +258,18 @@ function times(send: SendControl): readonly Method[] {
   return [
     ...setNext(
       ['dev_setTime', 'evm_setTime', 'anvil_setTime'],
-      'The next block has this timestamp, and the chain goes on from there.',
+      'Sets the timestamp of the next block that starts; the chain continues from there.',
     ),
     ...setNext(
       ['evm_setNextBlockTimestamp', 'anvil_setNextBlockTimestamp'],
-      'The next block has this timestamp.',
+      'Sets the timestamp of the next block that starts.',
     ),
     ...named(['evm_increaseTime', 'anvil_increaseTime'], (name) =>
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'The next block is so many seconds later than the newest one.',
+        summary:
+          'Makes the next block that starts the given number of seconds later than the newest block.',
         params: [param('Seconds', natural)],
         result: quantityResult('Seconds that the chain is ahead of the clock'),
         async handler(_context, by) {
@@ -265,19 +280,19 @@ function times(send: SendControl): readonly Method[] {
     frontMethod({
       ...CONTROL,
       name: 'anvil_setBlockTimestampInterval',
-      summary: 'Timestamps of blocks are so many seconds apart.',
+      summary: 'Sets the number of seconds between the timestamps of blocks.',
       params: [param('Seconds', natural)],
       result: textResult('Done', { type: 'null' }),
       handler(_context, every) {
-        if (every === 0n || every > MOST_INTERVAL)
-          throw invalidParameter(0, `blocks are 1 to ${MOST_INTERVAL} s apart`)
+        if (every === 0n || every > MAX_INTERVAL)
+          throw invalidParameter(0, `expected 1 to ${MAX_INTERVAL} seconds, got ${every}`)
         return send({ type: 'time', every }).then(() => undefined)
       },
     }),
     frontMethod({
       ...CONTROL,
       name: 'anvil_removeBlockTimestampInterval',
-      summary: 'Timestamps of blocks follow the clock again.',
+      summary: 'Removes the set interval, so that timestamps of blocks follow the clock again.',
       params: [],
       result: booleanResult('Done'),
       handler: () => send({ type: 'time', every: undefined }).then(() => true),

@@ -1,12 +1,12 @@
-/** What only a development chain has. */
+/** Method of a development chain that makes a deposit. */
 import { NO_BYTES } from '../../../engine/primitives/bytes.ts'
+import { invalidParameter } from '../../core/errors.ts'
+import type { SendDeposit } from '../../core/ports.ts'
 import { address, bytes } from '../../json/codecs.ts'
 import { hashResult } from '../../json/results.ts'
 import { strictObject } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
-import { invalidParameter } from '../../seam/errors.ts'
-import type { SendDeposit } from '../../seam/ports.ts'
-import { MOST_DEPOSIT_GAS } from '../unsigned.ts'
+import { MAX_DEPOSIT_GAS } from '../unsigned.ts'
 import { natural, wei } from './controls.ts'
 
 const DEFAULT_GAS = 200_000n
@@ -19,11 +19,15 @@ const depositArguments = strictObject('DepositArgs', {
   data: bytes,
 })
 
-/** @throws {RpcError} as `send` does */
+/**
+ * Creates the method.
+ * @throws {RpcError} as `send` does
+ */
 export const depositMethod = (send: SendDeposit): Method =>
   frontMethod({
     name: 'dev_deposit',
-    summary: 'A deposit on the made-up L1: answers with the hash of its transaction here.',
+    summary:
+      'Makes a deposit on the simulated L1 and returns the hash of its transaction on this chain.',
     hasEffect: true,
     isWaiting: true,
     params: [param('Deposit', depositArguments)],
@@ -31,8 +35,8 @@ export const depositMethod = (send: SendDeposit): Method =>
     async handler(_context, { from, to, mint, value, gas, data }) {
       if (from === undefined)
         throw invalidParameter(0, 'expected hex encoded address, got nothing', '.from')
-      if (gas !== undefined && gas > MOST_DEPOSIT_GAS)
-        throw invalidParameter(0, `a deposit has at most ${MOST_DEPOSIT_GAS}`, '.gas')
+      if (gas !== undefined && gas > MAX_DEPOSIT_GAS)
+        throw invalidParameter(0, `expected at most ${MAX_DEPOSIT_GAS}, got ${gas}`, '.gas')
       const input = data ?? NO_BYTES
       const gasLimit = gas ?? DEFAULT_GAS
       return send({ from, to, mint: mint ?? 0n, value: value ?? 0n, gasLimit, input })

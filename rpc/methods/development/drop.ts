@@ -1,4 +1,4 @@
-/** What only a development chain has: a transaction that waits is taken out of the txpool. */
+/** Methods of a development chain that remove a waiting transaction from the txpool. */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Standing } from '../../../engine/txpool/departed.ts'
 import { hash } from '../../json/codecs.ts'
@@ -6,13 +6,16 @@ import { hashResult, orNull } from '../../json/results.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
 import { named } from './controls.ts'
 
-/** @param drop one that waits */
+/**
+ * Creates the methods.
+ * @param drop removes a waiting transaction
+ */
 export const dropMethods = (drop: (hash: Bytes) => void): readonly Method[] =>
   named(['anvil_dropTransaction', 'hardhat_dropTransaction'], (name) =>
     frontMethod({
       name,
       summary:
-        'Takes a transaction that waits out of the txpool; null where none with this hash waits.',
+        'Removes a waiting transaction from the txpool; null if no transaction with this hash waits.',
       hasEffect: true,
       params: [param('Transaction hash', hash)],
       result: orNull(hashResult('Transaction hash')),

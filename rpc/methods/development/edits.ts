@@ -1,4 +1,4 @@
-/** What only a development chain has: its state is as somebody says, from a block on that says so. */
+/** Methods of a development chain that edit its state. A block carries each edit. */
 import {
   type AccountEdit,
   encodeEdits,
@@ -7,16 +7,16 @@ import {
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { bigintToBytes, bytesToBigint } from '../../../engine/primitives/words.ts'
+import { invalidParameter } from '../../core/errors.ts'
 import { address, bytes } from '../../json/codecs.ts'
 import { booleanResult } from '../../json/results.ts'
 import { type Codec, refine, text } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
-import { invalidParameter } from '../../seam/errors.ts'
 import { type StateOverrideValue, stateOverride } from '../shared/overrides.ts'
 import { slotKey } from '../shared/slot-key.ts'
 import { CONTROL, headResult, headText, named, natural, type SendControl, wei } from './controls.ts'
 
-/** As every chain has it (EIP-170). */
+/** Limit of every chain (EIP-170). */
 const MAX_CODE_BYTES = 24_576
 const MAX_NONCE = 2n ** 64n - 2n
 
@@ -26,7 +26,7 @@ const word: Codec<Bytes> = refine(
   (wire) => slotKey(wire).key,
   bytesToHex,
 )
-/** A number, as anvil takes it: decimal text is no hex. */
+/** A number in anvil's forms: text without 0x is decimal. */
 const slot: Codec<Bytes> = refine(
   wei,
   (value) => bigintToBytes(value, 32),
@@ -51,14 +51,17 @@ export function editControls(send: SendControl): readonly Method[] {
       ...CONTROL,
       name: 'dev_setState',
       summary:
-        'Accounts have this balance, nonce, code and these slots from a block of its own on.',
+        'Sets balance, nonce, code and slots of accounts, and makes a block with only these edits.',
       params: [param('State', stateOverride)],
       result: headResult,
       async handler(_context, state) {
         const edits = editsOf(state)
         const { length } = encodeEdits(edits)
         if (length > MAX_EDIT_BYTES)
-          throw invalidParameter(0, `${length} bytes of edits, at most ${MAX_EDIT_BYTES} at a time`)
+          throw invalidParameter(
+            0,
+            `expected at most ${MAX_EDIT_BYTES} bytes of edits, got ${length}`,
+          )
         return headText(await send({ type: 'edit', edits }))
       },
     }),
@@ -66,7 +69,7 @@ export function editControls(send: SendControl): readonly Method[] {
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'The account has this balance from a block of its own on.',
+        summary: 'Sets the balance of an account, and makes a block with only this edit.',
         params: [param('Address', address), param('Wei', wei)],
         result: booleanResult('Done'),
         handler: (_context, who, balance) => edit([{ address: who, balance }]),
@@ -76,11 +79,12 @@ export function editControls(send: SendControl): readonly Method[] {
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'The account has this nonce from a block of its own on.',
+        summary: 'Sets the nonce of an account, and makes a block with only this edit.',
         params: [param('Address', address), param('Nonce', natural)],
         result: booleanResult('Done'),
         handler(_context, who, nonce) {
-          if (nonce > MAX_NONCE) throw invalidParameter(1, `a nonce is at most ${MAX_NONCE}`)
+          if (nonce > MAX_NONCE)
+            throw invalidParameter(1, `expected at most ${MAX_NONCE}, got ${nonce}`)
           return edit([{ address: who, nonce }])
         },
       }),
@@ -89,7 +93,7 @@ export function editControls(send: SendControl): readonly Method[] {
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'The account has this code from a block of its own on.',
+        summary: 'Sets the code of an account, and makes a block with only this edit.',
         params: [param('Address', address), param('Code', code)],
         result: booleanResult('Done'),
         handler: (_context, who, code) => edit([{ address: who, code }]),
@@ -99,7 +103,7 @@ export function editControls(send: SendControl): readonly Method[] {
       frontMethod({
         ...CONTROL,
         name,
-        summary: 'The slot has this value from a block of its own on.',
+        summary: 'Sets a slot of an account, and makes a block with only this edit.',
         params: [param('Address', address), param('Slot', slot), param('Value', word)],
         result: booleanResult('Done'),
         handler: (_context, who, key, value) => edit([{ address: who, slots: [[key, value]] }]),
@@ -112,7 +116,7 @@ function editsOf(state: StateOverrideValue): readonly AccountEdit[] {
   return state.map(([who, { balance, nonce, code, stateDiff, ...others }]) => {
     for (const [field, value] of Object.entries(others))
       if (value !== undefined)
-        throw invalidParameter(0, `${field} cannot be set: balance, nonce, code and stateDiff can`)
+        throw invalidParameter(0, `cannot set ${field}; expected balance, nonce, code or stateDiff`)
     if (code !== undefined) checkCode(0, code)
     return { address: who, balance, nonce, code, slots: stateDiff }
   })
@@ -120,5 +124,8 @@ function editsOf(state: StateOverrideValue): readonly AccountEdit[] {
 
 function checkCode(argument: number, { length }: Bytes): void {
   if (length > MAX_CODE_BYTES)
-    throw invalidParameter(argument, `code of ${length} bytes, at most ${MAX_CODE_BYTES}`)
+    throw invalidParameter(
+      argument,
+      `expected at most ${MAX_CODE_BYTES} bytes of code, got ${length}`,
+    )
 }

@@ -1,21 +1,24 @@
 /**
- * What only a development chain has: transactions of accounts whose keys nobody holds. They are deposits, which need no signature, and lead
- * the next block.
+ * Methods of a development chain that send transactions without a key. The transactions are
+ * deposits, which need no signature, and lead the next block.
  */
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { failed, invalidParameter } from '../../core/errors.ts'
+import type { Impersonation, SendDeposit } from '../../core/ports.ts'
 import { address, transactionCall } from '../../json/codecs.ts'
 import { booleanResult, hashResult } from '../../json/results.ts'
 import { boolean } from '../../json/schema.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
-import { failed, invalidParameter } from '../../seam/errors.ts'
-import type { Impersonation, SendDeposit } from '../../seam/ports.ts'
 import { sendUnsigned } from '../unsigned.ts'
 import { CONTROL, named } from './controls.ts'
 
-/** Accounts at a time. */
-const MOST_ACCOUNTS = 10_000
+/** Maximum number of impersonated accounts. */
+const MAX_ACCOUNTS = 10_000
 
-/** @throws {RpcError} as `send` does */
+/**
+ * Creates the methods.
+ * @throws {RpcError} as `send` does
+ */
 export function impersonation(send: SendDeposit): {
   readonly service: Impersonation
   readonly methods: readonly Method[]
@@ -43,21 +46,23 @@ export function impersonation(send: SendDeposit): {
   const methods = [
     ...ofAccount(
       ['anvil_impersonateAccount', 'hardhat_impersonateAccount'],
-      'eth_sendTransaction sends for this account, without its key.',
+      'Lets eth_sendTransaction send for this account without its key.',
       (who) => {
-        if (accounts.size >= MOST_ACCOUNTS && !accounts.has(who))
-          throw failed(`${MOST_ACCOUNTS} accounts are impersonated`)
+        if (accounts.size >= MAX_ACCOUNTS && !accounts.has(who))
+          throw failed(
+            `cannot impersonate more than ${MAX_ACCOUNTS} accounts: stop one with anvil_stopImpersonatingAccount`,
+          )
         accounts.add(who)
       },
     ),
     ...ofAccount(
       ['anvil_stopImpersonatingAccount', 'hardhat_stopImpersonatingAccount'],
-      'eth_sendTransaction does not send for this account any more.',
+      'Stops eth_sendTransaction from sending for this account without its key.',
       (who) => void accounts.delete(who),
     ),
     frontMethod({
       name: 'anvil_autoImpersonateAccount',
-      summary: 'Whether eth_sendTransaction sends for everybody.',
+      summary: 'Sets whether eth_sendTransaction sends for every account without its key.',
       hasEffect: true,
       params: [param('Enabled', boolean)],
       result: booleanResult('Done'),
@@ -69,7 +74,7 @@ export function impersonation(send: SendDeposit): {
     frontMethod({
       ...CONTROL,
       name: 'eth_sendUnsignedTransaction',
-      summary: 'Sends a transaction of any account, without its key.',
+      summary: 'Sends a transaction of any account without its key.',
       params: [param('Transaction', transactionCall)],
       result: hashResult('Transaction hash'),
       handler(context, call) {

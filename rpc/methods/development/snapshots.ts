@@ -1,4 +1,4 @@
-/** What only a development chain has: it goes back to where it was. */
+/** Methods of a development chain that return it to an earlier block. */
 import { booleanResult, quantityResult } from '../../json/results.ts'
 import { frontMethod, type Method, param } from '../../method/method.ts'
 import { CONTROL, named, natural, type SendControl } from './controls.ts'
@@ -8,7 +8,8 @@ export const snapshotControls = (send: SendControl): readonly Method[] => [
     frontMethod({
       ...CONTROL,
       name,
-      summary: 'Seals the block in progress; the chain can be brought back to that block.',
+      summary:
+        'Seals the block in progress and returns the id of a snapshot of the chain at that block.',
       params: [],
       result: quantityResult('Id'),
       handler: async () => (await send({ type: 'snapshot' })).snapshot ?? 0,
@@ -18,9 +19,9 @@ export const snapshotControls = (send: SendControl): readonly Method[] => [
     frontMethod({
       ...CONTROL,
       name,
-      summary: 'Brings the chain back to a snapshot; it and later ones are gone then.',
+      summary: 'Returns the chain to a snapshot, and deletes this snapshot and all later ones.',
       params: [param('Id', natural)],
-      result: booleanResult('Whether there was one'),
+      result: booleanResult('Whether the snapshot existed'),
       async handler(_context, id) {
         return (await send({ type: 'revert', id: Number(id) })).isReverted === true
       },

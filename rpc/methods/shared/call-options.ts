@@ -1,11 +1,14 @@
-/** What eth_call, eth_estimateGas and debug_traceCall have in common: the request as the engine wants it, its failure as the caller does. */
+/**
+ * Common parts of eth_call, eth_estimateGas and debug_traceCall: the engine's options for a
+ * request, and errors for the caller.
+ */
 import type { Block } from '../../../engine/chain/types.ts'
 import type { Limits as RunLimits } from '../../../engine/evm/engine.ts'
 import type { CallFailure, CallOptions } from '../../../engine/execution/call/call.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { MissingError } from '../../../engine/state/reader.ts'
+import { executionReverted, failed, type RpcError, timedOut } from '../../core/errors.ts'
 import type { PoolContext } from '../../method/method.ts'
-import { executionReverted, failed, type RpcError, timedOut } from '../../seam/errors.ts'
 import type { CallFields } from './fill.ts'
 import type { BlockOverrideValue, StateOverrideValue } from './overrides.ts'
 
@@ -14,14 +17,17 @@ export type Overrides = {
   readonly blockOverrides: BlockOverrideValue | undefined
 }
 
-/** @throws {ViewError} when the block's state is gone */
+/**
+ * Builds the options of a call.
+ * @throws {ViewError} when the block's state is gone
+ */
 export function callOptions(
   context: PoolContext,
-  asked: Overrides & { readonly request: CallFields; readonly block: Block },
+  requested: Overrides & { readonly request: CallFields; readonly block: Block },
 ): CallOptions {
   const { chain, engine, limits, stateOf, expects } = context
-  const { block, stateOverrides, blockOverrides } = asked
-  const { request } = asked
+  const { block, stateOverrides, blockOverrides } = requested
+  const { request } = requested
   const input = request.input ?? request.data
   const state = stateOf(block)
   expects?.(() => ({ reader: state.reader, messages: [request] }))
@@ -39,13 +45,15 @@ export function callOptions(
   }
 }
 
-/** Of what a method runs. */
+/** Limits of a run in a method. */
 export const runLimits = ({
   limits,
   isExpired,
   isLost,
 }: Pick<PoolContext, 'limits' | 'isExpired' | 'isLost'>): RunLimits => ({
-  ...{ isExpired, memoryBytes: limits.evmMemoryBytes, isLost },
+  isExpired,
+  memoryBytes: limits.evmMemoryBytes,
+  isLost,
 })
 
 export const stateOverridesOf = (
@@ -53,7 +61,10 @@ export const stateOverridesOf = (
 ): CallOptions['stateOverrides'] & object =>
   value.map(([address, account]) => ({ ...account, address }))
 
-/** Of one call, in go-ethereum's words where it cannot follow a member. @throws {RpcError} */
+/**
+ * Builds the overrides of one call, with go-ethereum's error for members that it does not support.
+ * @throws {RpcError}
+ */
 function ownBlockOverridesOf({
   beaconRoot,
   withdrawals,
@@ -65,7 +76,7 @@ function ownBlockOverridesOf({
   return blockOverridesOf(others)
 }
 
-/** Clients write three fields in two ways. */
+/** Merges the two spellings that clients use for three of the fields. */
 export function blockOverridesOf(
   value: Omit<BlockOverrideValue, 'beaconRoot' | 'withdrawals'>,
 ): CallOptions['blockOverrides'] & object {
@@ -78,7 +89,10 @@ export function blockOverridesOf(
   }
 }
 
-/** @throws {MissingError} */
+/**
+ * Converts a failed call to its error.
+ * @throws {MissingError}
+ */
 export function failureOf(result: CallFailure): RpcError {
   switch (result.status) {
     case 'revert':
@@ -89,7 +103,7 @@ export function failureOf(result: CallFailure): RpcError {
       throw new MissingError(...result.missing)
     case 'stopped':
       return result.why === 'memory'
-        ? failed('out of memory: a frame grew beyond its limit')
+        ? failed('out of memory: an EVM frame exceeded --limit-evm-memory-bytes')
         : timedOut()
   }
 }

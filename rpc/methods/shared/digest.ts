@@ -1,17 +1,19 @@
-/** The digest of a long transaction, made in the pool: the node asks for it before it takes the transaction, no client can. */
+/**
+ * Internal pool method that digests a long transaction before the txpool takes it; clients cannot
+ * call it.
+ */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { digestOf } from '../../../engine/txpool/digest.ts'
 import type { Digest } from '../../../engine/txpool/types.ts'
+import { digestOf } from '../../../engine/txpool/validation.ts'
+import { invalidTransaction } from '../../core/errors.ts'
 import { bytes, hexText } from '../../json/codecs.ts'
 import { textResult } from '../../json/results.ts'
 import { param, poolMethod } from '../../method/method.ts'
-import { invalidTransaction } from '../../seam/errors.ts'
 
 export const digestTransaction = poolMethod({
   name: 'digestTransaction',
-  summary:
-    'What a transaction is known by, and what counts of its bytes; an error where it is none.',
+  summary: 'Hash, sender and measures of a raw transaction; an error if it is not a transaction.',
   runs: 'call',
   params: [param('Envelope', bytes)],
   result: textResult('Digest', { type: 'object' }),
@@ -22,10 +24,10 @@ export const digestTransaction = poolMethod({
   },
 })
 
-/** Parameters of `digestTransaction` as JSON text. */
+/** Encodes the parameters of `digestTransaction` as JSON text. */
 export const envelopeText = (envelope: Bytes): string => `[${hexText(envelope)}]`
 
-/** From the text of its result. */
+/** Decodes the result of `digestTransaction`. */
 export function decodeDigest(text: string): Digest {
   const { hash, from, rollup, intrinsic }: Wire = JSON.parse(text)
   const [zeroBytes, nonZeroBytes, estimatedSize] = rollup
@@ -44,7 +46,7 @@ export function decodeDigest(text: string): Digest {
 type Wire = {
   readonly hash: string
   readonly from: string
-  /** Numbers, as decimals. */
+  /** Numbers as decimal text. */
   readonly rollup: readonly [zeroBytes: string, nonZeroBytes: string, estimatedSize: string]
   readonly intrinsic: Digest['intrinsic']
 }

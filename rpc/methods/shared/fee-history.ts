@@ -1,9 +1,9 @@
-/** eth_feeHistory: base fees, how full blocks were, and what tips were paid. */
+/** eth_feeHistory: base fees, fullness of blocks, and paid tips. */
 import type { Block, ChainView } from '../../../engine/chain/types.ts'
 import { nextBaseFee } from '../../../engine/chainspec/base-fee.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { nextExcessBlobGas } from '../../../engine/execution/block/header-rules.ts'
-import { blobBaseFee } from '../../../engine/execution/transaction/blob-fee.ts'
+import { blobBaseFee } from '../../../engine/execution/transaction/fees.ts'
 import { GAS_PER_BLOB } from '../../../engine/execution/transaction/validation.ts'
 import type { Header } from '../../../engine/primitives/header.ts'
 import { quantityText } from '../../json/codecs.ts'
@@ -18,16 +18,16 @@ type FeeRow = {
 }
 
 /**
- * JSON text.
- * @param options.newest last block of the history; `count` as many blocks before and with it as there are
- * @returns undefined when `isExpired` says so in between
+ * Builds the fee history as JSON text.
+ * @param options.newest last block of the history; `count` is the maximum number of blocks up to it
+ * @returns undefined when `isExpired` turns true in between
  */
 export function feeHistoryText(options: {
   readonly view: ChainView
   readonly chain: ChainSpec
   readonly newest: Block
   readonly count: number
-  /** Rising; empty: no rewards are told. */
+  /** Ascending percentiles; empty leaves the rewards out. */
   readonly percentiles: readonly number[]
   readonly isExpired: () => boolean
 }): string | undefined {
@@ -56,7 +56,7 @@ export function feeHistoryText(options: {
   )
 }
 
-/** Of the next block; undefined on a chain that has none yet. */
+/** Returns the base fee of the next block; undefined before the chain has base fees. */
 export const baseFeeAfter = (chain: ChainSpec, last: Header): bigint | undefined =>
   last.baseFeePerGas === undefined
     ? undefined
@@ -68,7 +68,7 @@ function blobFeeAfter(chain: ChainSpec, last: Header): bigint {
   return rules.blobs === undefined ? 1n : blobBaseFee(rules, nextExcessBlobGas(rules, last))
 }
 
-/** Of what a block may have; an OP chain has no blobs, and its field counts something else. */
+/** Share of the maximum blobs. An OP chain has no blobs, and its field counts something else. */
 function blobRatio(chain: ChainSpec, { number, timestamp, blobGasUsed = 0n }: Header): number {
   const { blobs } = chain.rulesAt(number, timestamp)
   return blobs === undefined ? 0 : Number(blobGasUsed) / Number(blobs.max * GAS_PER_BLOB)
@@ -89,20 +89,20 @@ function rowOf(
   }
 }
 
-/** The tip at each percentile of the block's gas, cheapest first. */
+/** Returns the tip at each percentile of the block's gas, cheapest first. */
 function rewardsOf(block: Block, percentiles: readonly number[]): readonly bigint[] {
   const tips = tipsOf(block)
-  const paid = block
+  const byTip = block
     .receipts()
     .map(({ gasUsed }, at) => ({ gasUsed, tip: tips[at]! }))
     .toSorted((a, b) => (a.tip < b.tip ? -1 : a.tip > b.tip ? 1 : 0))
-  if (paid.length === 0) return percentiles.map(() => 0n)
+  if (byTip.length === 0) return percentiles.map(() => 0n)
   const total = Number(block.header.gasUsed)
   let at = 0
-  let sum = Number(paid[0]!.gasUsed)
+  let sum = Number(byTip[0]!.gasUsed)
   return percentiles.map((percentile) => {
     const threshold = Math.floor((total * percentile) / 100)
-    while (sum < threshold && at < paid.length - 1) sum += Number(paid[++at]!.gasUsed)
-    return paid[at]!.tip
+    while (sum < threshold && at < byTip.length - 1) sum += Number(byTip[++at]!.gasUsed)
+    return byTip[at]!.tip
   })
 }

@@ -1,4 +1,7 @@
-/** Completes a transaction object of a caller whose key the node holds: nonce, gas and fees left out are filled in. */
+/**
+ * Completes a transaction object of a caller whose key the node has: fills in missing nonce, gas
+ * and fees.
+ */
 import type { ChainView } from '../../../engine/chain/types.ts'
 import { invalid } from '../../../engine/execution/transaction/invalid.ts'
 import { type Bytes, NO_BYTES } from '../../../engine/primitives/bytes.ts'
@@ -14,24 +17,30 @@ import {
 } from '../../../engine/primitives/transaction-codec.ts'
 import { equalBytes, ZERO_20 } from '../../../engine/primitives/words.ts'
 import { readAccount } from '../../../engine/state/read.ts'
+import { failed, invalidTransaction, unknownAccount } from '../../core/errors.ts'
+import type { AccountService } from '../../core/ports.ts'
 import type { transactionCall } from '../../json/codecs.ts'
 import type { TypeOf } from '../../json/schema.ts'
 import type { FrontContext } from '../../method/method.ts'
 import { PENDING, resolveBlock, resolveState } from '../../method/resolve.ts'
-import { failed, invalidTransaction, unknownAccount } from '../../seam/errors.ts'
-import type { AccountService } from '../../seam/ports.ts'
 import { suggestTip } from './gas-price.ts'
 
 export type CallFields = TypeOf<typeof transactionCall>
 
-/** The sender, when it is one of ours. @throws {RpcError} */
+/**
+ * Returns the sender, which must be one of the node's accounts.
+ * @throws {RpcError}
+ */
 export function ownSender({ from }: CallFields, accounts: AccountService): Bytes {
   const sender = from ?? ZERO_20
   if (!accounts.addresses().some((own) => equalBytes(own, sender))) throw unknownAccount()
   return sender
 }
 
-/** @throws {RpcError} in go-ethereum's words, when the fields contradict each other, this chain, or what any pool takes */
+/**
+ * Checks that the fields fit each other, this chain and the txpool's limits.
+ * @throws {RpcError} with go-ethereum's texts
+ */
 export function checkFields(
   call: CallFields,
   { chain: { chainId }, limits: { transactionBytes } }: Pick<FrontContext, 'chain' | 'limits'>,
@@ -54,12 +63,15 @@ export function checkFields(
     throw failed(
       `maxFeePerGas (${quantity(maxFeePerGas)}) < maxPriorityFeePerGas (${quantity(maxPriorityFeePerGas!)})`,
     )
-  const size = leastSize(call)
+  const size = minSize(call)
   if (size > transactionBytes)
     throw failed(`oversized data: transaction size ${size}, limit ${transactionBytes}`)
 }
 
-/** @throws {RpcError} for a list that no transaction has, or that the transaction would be made without */
+/**
+ * Checks the authorization list.
+ * @throws {RpcError} for an invalid list, or one that the transaction's type would lose
+ */
 function checkAuthorizations({ from = ZERO_20, to, gasPrice, authorizationList }: CallFields) {
   if (authorizationList === undefined) return
   if (gasPrice !== undefined) throw failed('both gasPrice and authorizationList specified')
@@ -69,7 +81,10 @@ function checkAuthorizations({ from = ZERO_20, to, gasPrice, authorizationList }
     throw failed('authorizationList provided for contract creation, but "to" field is missing')
 }
 
-/** No chain whose accounts the node holds has blobs. @throws {RpcError} */
+/**
+ * Refuses blob fields, because no chain on which the node has accounts has blobs.
+ * @throws {RpcError}
+ */
 function checkBlobs(call: CallFields): void {
   const { to, blobVersionedHashes, maxFeePerBlobGas } = call
   const sidecar = call.blobs ?? call.commitments ?? call.proofs
@@ -81,17 +96,21 @@ function checkBlobs(call: CallFields): void {
   throw invalidTransaction(invalid.type())
 }
 
-/** Bytes that its envelope has at least: what is longer than any pool takes is not encoded, hashed and shown on the front. */
-function leastSize({ data, input, accessList = [], authorizationList = [] }: CallFields): number {
+/**
+ * Minimum bytes of the envelope. An oversized one is refused before it is encoded and hashed on the
+ * front.
+ */
+function minSize({ data, input, accessList = [], authorizationList = [] }: CallFields): number {
   let size = (input ?? data ?? NO_BYTES).length + AUTHORIZATION_BYTES * authorizationList.length
   for (const { storageKeys } of accessList) size += 20 + 32 * storageKeys.length
   return size
 }
-/** The address and the signature of one. */
+/** Bytes of an authorization's address and signature. */
 const AUTHORIZATION_BYTES = 84
 
 /**
- * @param estimate gas that the call needs, asked only when none is given
+ * Fills in the missing fields.
+ * @param options `estimate` returns the gas of the call, and runs only without a given gas
  * @throws {RpcError}
  */
 export async function fillTransaction(
@@ -128,7 +147,7 @@ export async function fillTransaction(
 const nonceOf = (view: ChainView, sender: Bytes): bigint =>
   readAccount(resolveState(view, PENDING), sender)?.nonce ?? 0n
 
-/** Twice the base fee: enough for some full blocks in a row. */
+/** Twice the base fee is enough for some full blocks in a row. */
 function feesOf(
   view: ChainView,
   call: CallFields,
@@ -139,7 +158,10 @@ function feesOf(
   return { maxFeePerGas, maxPriorityFeePerGas: wished < maxFeePerGas ? wished : maxFeePerGas }
 }
 
-/** @throws {RpcError} when the key is not at hand */
+/**
+ * Signs a transaction with the sender's key.
+ * @throws {RpcError} when the node does not have the key
+ */
 export function signWith(
   accounts: AccountService,
   sender: Bytes,
@@ -157,7 +179,7 @@ export function signWith(
   ) as SignedTransaction
 }
 
-/** As go-ethereum shows it: an envelope whose signature is zero. */
+/** Returns go-ethereum's form of an unsigned transaction: an envelope with a zero signature. */
 export function unsignedForm(unsigned: UnsignedTransaction, sender: Bytes): SignedTransaction {
   const fields = { ...unsigned, v: 0n, r: 0n, s: 0n }
   const raw = encodeTransaction(fields as Omit<SignedTransaction, 'raw' | 'hash' | 'from'>)

@@ -1,6 +1,6 @@
-/** The forks of a chain as this node is set up for them (EIP-7910), as reth shows those of OP chains. */
+/** Fork configuration of a chain on this node (EIP-7910), in reth's form for OP chains. */
 import { forkHash, forkTimes } from '../../../engine/chainspec/fork-id.ts'
-import { BEACON_ROOTS, BLOCK_HASHES } from '../../../engine/chainspec/system-contracts.ts'
+import { BEACON_ROOTS, BLOCK_HASHES } from '../../../engine/chainspec/genesis.ts'
 import type { BlobSchedule, ChainSpec, Rules } from '../../../engine/chainspec/types.ts'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { REQUEST_QUEUES } from '../../../engine/execution/block/requests.ts'
@@ -11,12 +11,12 @@ import { bytesToBigint } from '../../../engine/primitives/words.ts'
 type Latest = Pick<Header, 'number' | 'timestamp'>
 
 /**
- * The answer of eth_config at this latest block, made of numbers and strings alone.
- * @returns undefined before Cancun, from which on EIP-7910 says what a configuration has
+ * Builds the response of eth_config at this latest block, from numbers and strings alone.
+ * @returns undefined before Cancun, where EIP-7910 defines no configuration
  */
 export function forkConfigs(chain: ChainSpec, engine: Engine, latest: Latest) {
   const times = forkTimes(chain)
-  // Forks by number are behind a chain that has forks by time.
+  // A chain with forks by time has passed all its forks by number.
   const rulesOf = (timestamp: bigint) => chain.rulesAt(latest.number, timestamp)
   const configOf = (timestamp: bigint | undefined) =>
     timestamp === undefined
@@ -56,7 +56,7 @@ function configAt(
   }
 }
 
-/** An OP chain has no blobs, and op-reth shows Cancun's schedule there. */
+/** An OP chain has no blobs, and op-reth returns Cancun's schedule there. */
 const CANCUN_BLOBS: BlobSchedule = { target: 3n, max: 6n, updateFraction: 3_338_477n }
 
 function systemContracts(rules: Rules): (readonly [string, string])[] {
@@ -76,7 +76,7 @@ function systemContracts(rules: Rules): (readonly [string, string])[] {
 const sorted = (entries: readonly (readonly [string, string])[]) =>
   Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)))
 
-/** By the address as a number, as the EIPs of the contracts name them. */
+/** Names of the EIPs for precompiles, by the address as a number. */
 const NAMES: ReadonlyMap<bigint, string> = new Map([
   [1n, 'ECREC'],
   [2n, 'SHA256'],

@@ -1,20 +1,24 @@
-/** Which blocks a log query covers, and when it is too wide. */
+/** Block range of a log query, and its maximum width. */
 import { onChain } from '../../../engine/chain/reader.ts'
-import type { ChainView, FlashblockPlace, LogFilter } from '../../../engine/chain/types.ts'
+import type { ChainView, FlashblockId, LogFilter } from '../../../engine/chain/types.ts'
+import { invalidParams, tooManyLogs } from '../../core/errors.ts'
+import type { Limits } from '../../core/limits.ts'
 import type { LogQuery } from '../../events/log-filter.ts'
 import { type BlockNumber, blockNumber } from '../../json/codecs.ts'
-import { invalidParams, tooManyLogs } from '../../seam/errors.ts'
-import type { Limits } from '../../seam/limits.ts'
 
-export type LogRange = Pick<LogFilter, 'fromBlock' | 'toBlock' | 'firstTransaction' | 'toPlace'> & {
-  /** The flashblock with whose own transactions the range begins; undefined: a block. */
-  readonly fromPlace?: FlashblockPlace | undefined
+export type LogRange = Pick<
+  LogFilter,
+  'fromBlock' | 'toBlock' | 'firstTransaction' | 'toFlashblock'
+> & {
+  /** Flashblock at whose own transactions the range starts; undefined when it starts at a block. */
+  readonly fromFlashblock?: FlashblockId | undefined
 }
 
 /**
- * Left out, the range is latest to pending (on the standard endpoint the same block). A flashblock as a bound is within the range, as a block is.
- * @returns undefined: no block at all, which is no error when the range begins at pending.
- * @throws {RpcError} {ViewError} when it begins before the chain
+ * Resolves the range of a query, which is latest to pending by default (one block on the standard
+ * endpoint). A flashblock as a bound is included, as a block is.
+ * @returns undefined for an empty range, which is no error when it starts at pending
+ * @throws {RpcError} {ViewError} when the range starts before the chain
  */
 export function resolveRange(
   view: ChainView,
@@ -31,8 +35,8 @@ export function resolveRange(
   const range = {
     fromBlock: heightOf(view, from),
     toBlock: heightOf(view, to),
-    ...('flashblock' in from ? beginningAt(view, from.flashblock) : {}),
-    ...('flashblock' in to ? { toPlace: held(view, to.flashblock) } : {}),
+    ...('flashblock' in from ? startAt(view, from.flashblock) : {}),
+    ...('flashblock' in to ? { toFlashblock: existing(view, to.flashblock) } : {}),
   }
   for (const height of [range.fromBlock, range.toBlock])
     if (height > head)
@@ -45,73 +49,79 @@ export function resolveRange(
   return range
 }
 
-function isBackwards({ fromBlock, toBlock, fromPlace, toPlace }: LogRange): boolean {
-  if (fromBlock !== toBlock || fromPlace === undefined || toPlace === undefined)
+function isBackwards({ fromBlock, toBlock, fromFlashblock, toFlashblock }: LogRange): boolean {
+  if (fromBlock !== toBlock || fromFlashblock === undefined || toFlashblock === undefined)
     return fromBlock > toBlock
-  return fromPlace.index > toPlace.index
+  return fromFlashblock.index > toFlashblock.index
 }
 
-/** @throws {RpcError} {PlaceError} where nobody has it */
-function held(view: ChainView, place: FlashblockPlace): FlashblockPlace {
-  if (view.block({ flashblock: place }) !== undefined) return place
+/**
+ * Checks that a flashblock exists.
+ * @throws {RpcError} {FlashblockUnavailableError} when it does not
+ */
+function existing(view: ChainView, flashblockId: FlashblockId): FlashblockId {
+  if (view.block({ flashblock: flashblockId }) !== undefined) return flashblockId
   throw invalidParams(
-    `block range extends beyond current head block: requested flashblock ${place.index} of block ${place.number}, head ${view.pending.index} of ${view.pending.number}`,
+    `block range extends beyond current head block: requested flashblock ${flashblockId.index} of block ${flashblockId.number}, head ${view.pending.index} of ${view.pending.number}`,
   )
 }
 
-/** What came before its own transactions is left out. */
-function beginningAt(
+/** The range starts at the flashblock's own transactions, after those of earlier flashblocks. */
+function startAt(
   view: ChainView,
-  fromPlace: FlashblockPlace,
-): Pick<LogRange, 'fromPlace' | 'firstTransaction'> {
-  const { index } = held(view, fromPlace)
-  if (index === 0) return { fromPlace, firstTransaction: 0 }
-  const before = view.block({ flashblock: { ...fromPlace, index: index - 1 } })
-  return { fromPlace, firstTransaction: before!.transactionCount }
+  fromFlashblock: FlashblockId,
+): Pick<LogRange, 'fromFlashblock' | 'firstTransaction'> {
+  const { index } = existing(view, fromFlashblock)
+  if (index === 0) return { fromFlashblock, firstTransaction: 0 }
+  const before = view.block({ flashblock: { ...fromFlashblock, index: index - 1 } })
+  return { fromFlashblock, firstTransaction: before!.transactionCount }
 }
 
 function checkWidth(
-  { fromBlock, toBlock, fromPlace }: LogRange,
+  { fromBlock, toBlock, fromFlashblock }: LogRange,
   { addresses }: LogQuery,
   limits: Pick<Limits, 'logsBlocks' | 'logsBlocksFiltered'>,
 ): void {
-  const most = addresses.length === 0 ? limits.logsBlocks : limits.logsBlocksFiltered
-  if (toBlock - fromBlock < BigInt(most)) return
+  const max = addresses.length === 0 ? limits.logsBlocks : limits.logsBlocksFiltered
+  if (toBlock - fromBlock < BigInt(max)) return
   throw tooManyLogs({
-    message: `query exceeds max block range ${most}${addresses.length === 0 ? ' without an address' : ''}`,
-    limit: most,
-    suggested: rangeText({ fromBlock, toBlock: fromBlock + BigInt(most) - 1n, fromPlace }),
+    message: `query exceeds max block range ${max}${addresses.length === 0 ? ' without an address' : ''}`,
+    limit: max,
+    suggested: rangeText({ fromBlock, toBlock: fromBlock + BigInt(max) - 1n, fromFlashblock }),
   })
 }
 
 /**
- * Data of a deadline's error: half of the blocks that there was time for, because that time is all there is; half of the range where there
- * was none. undefined: one block is no range to be made smaller.
+ * Suggests a smaller range after a timeout: half of the blocks that were searched, or half of the
+ * range without any.
+ * @returns undefined for a single block, which cannot be split
  */
 export function lateData(
-  { fromBlock, toBlock, fromPlace }: LogRange,
+  { fromBlock, toBlock, fromFlashblock }: LogRange,
   firstLeftOut = fromBlock,
 ): { readonly suggestedRange: ReturnType<typeof rangeText> } | undefined {
   if (fromBlock === toBlock) return undefined
   const blocks = firstLeftOut > fromBlock ? firstLeftOut - fromBlock : toBlock - fromBlock + 1n
   const half = blocks > 1n ? blocks / 2n : 1n
-  return { suggestedRange: rangeText({ fromBlock, toBlock: fromBlock + half - 1n, fromPlace }) }
+  return {
+    suggestedRange: rangeText({ fromBlock, toBlock: fromBlock + half - 1n, fromFlashblock }),
+  }
 }
 
 export const rangeText = ({
   fromBlock,
   toBlock,
-  fromPlace,
+  fromFlashblock,
 }: LogRange): { readonly fromBlock: unknown; readonly toBlock: unknown } => ({
   fromBlock: blockNumber.encode(
-    fromPlace === undefined ? { number: fromBlock } : { flashblock: fromPlace },
+    fromFlashblock === undefined ? { number: fromBlock } : { flashblock: fromFlashblock },
   ),
   toBlock: blockNumber.encode({ number: toBlock }),
 })
 
 const isPending = (at: BlockNumber): boolean => 'tag' in at && at.tag === 'pending'
 
-/** A tag that names no block yet (safe, finalized on a fresh chain) is the first block. */
+/** A tag without a block (safe or finalized on a fresh chain) means the first block. */
 function heightOf(view: ChainView, at: BlockNumber): bigint {
   if ('number' in at) return at.number
   if ('flashblock' in at) return at.flashblock.number

@@ -1,4 +1,7 @@
-/** What `eth_sign` signs: hashed where the message is short, made in the pool where decoding it alone takes a millisecond. */
+/**
+ * Digest for `eth_sign`: short messages are hashed in place. Long ones go to the pool, because
+ * decoding them takes a millisecond.
+ */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
@@ -7,14 +10,14 @@ import { address, bytes } from '../../json/codecs.ts'
 import { textResult } from '../../json/results.ts'
 import { param, poolMethod } from '../../method/method.ts'
 
-/** EIP-191, version 0x45: the prefix keeps it from being a transaction. */
+/** Computes the EIP-191 digest, version 0x45, whose prefix prevents a valid transaction. */
 export const messageDigest = (message: Bytes): Bytes =>
   keccak256(concatBytes(Buffer.from(`\x19Ethereum Signed Message:\n${message.length}`), message))
 
-/** Takes what `eth_sign` takes; no client can ask for it. */
+/** Internal pool method with the parameters of `eth_sign`; clients cannot call it. */
 export const digestMessage = poolMethod({
   name: 'digestMessage',
-  summary: 'The digest of a message, and the address that is to sign it.',
+  summary: 'The digest of a message, and the address of its signer.',
   runs: 'call',
   params: [param('Address', address), param('Message', bytes)],
   result: textResult('Digest', { type: 'object' }),
@@ -22,7 +25,7 @@ export const digestMessage = poolMethod({
     JSON.stringify({ address: bytesToHex(who), digest: bytesToHex(messageDigest(message)) }),
 })
 
-/** From the text of its result. */
+/** Decodes the result of `digestMessage`. */
 export function decodeMessageDigest(text: string): {
   readonly address: Bytes
   readonly digest: Bytes

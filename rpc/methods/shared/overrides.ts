@@ -1,4 +1,4 @@
-/** State and block overrides of eth_call and eth_estimateGas on the wire. */
+/** Codecs of the state and block overrides of eth_call and eth_estimateGas. */
 import { address, bytes, hash, uint64, uint256 } from '../../json/codecs.ts'
 import {
   type Codec,
@@ -25,7 +25,7 @@ const accounts = record({
   max: 'overrideItems',
 })
 
-/** Accounts to change before the call; accounts and slots together are bounded. */
+/** Account overrides of a call, with a bound for the sum of accounts and slots. */
 export const stateOverride = refine(
   accounts,
   (value, { overrideItems }) => {
@@ -35,7 +35,7 @@ export const stateOverride = refine(
     )
     if (items > overrideItems)
       throw new SchemaError(
-        `state override has ${items} accounts and slots, at most ${overrideItems}`,
+        `state override has ${items} accounts and slots, expected at most ${overrideItems}`,
       )
     return value
   },
@@ -43,7 +43,7 @@ export const stateOverride = refine(
 )
 export type StateOverrideValue = TypeOf<typeof stateOverride>
 
-/** Any JSON. */
+/** Accepts any JSON. */
 export const anything: Codec<unknown> = {
   decode: (wire) => wire,
   encode: (value) => value,
@@ -51,7 +51,7 @@ export const anything: Codec<unknown> = {
 }
 
 const blockHashes = record({ title: 'blockHash', key: uint64, value: hash, max: 256 })
-/** Fields of the block that the call sees otherwise; both spellings that clients use. */
+/** Block fields that a call can override, in both spellings that clients use. */
 export const blockOverrideFields = {
   number: uint256,
   difficulty: uint256,
@@ -65,7 +65,10 @@ export const blockOverrideFields = {
   baseFee: uint256,
   blobBaseFee: uint256,
 } as const
-/** Of one call: it follows no block, so that the root and the withdrawals that begin and end one are refused where they are read. */
+/**
+ * Overrides for a single call, which has no block start or end. So `beaconRoot` and `withdrawals`
+ * decode here and are refused later.
+ */
 export const blockOverride = strictObject('BlockOverrides', {
   ...blockOverrideFields,
   blockHash: blockHashes,

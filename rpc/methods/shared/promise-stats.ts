@@ -1,6 +1,7 @@
-/** The figures of `flashblocks_stats`. */
+/** Stats of `flashblocks_stats`. */
 import { quantile, TIME_BOUNDS_MS } from '../../../engine/storage/ledger/counts.ts'
 import type { LedgerCounts, Times } from '../../../engine/storage/ledger-types.ts'
+import type { PromiseService } from '../../core/ports.ts'
 import {
   type Codec,
   kindOf,
@@ -9,36 +10,38 @@ import {
   SchemaError,
   strictObject,
 } from '../../json/schema.ts'
-import type { PromiseService } from '../../seam/ports.ts'
 
 export const DEFAULT_WINDOW_SECONDS = 3_600
-/** So many hours are kept, and one that has begun. */
-const MOST_SECONDS = 30 * 24 * 3_600
+/** The ledger covers this time in full hours, and the current hour. */
+const MAX_SECONDS = 30 * 24 * 3_600
 
 const seconds: PlainCodec<number> = {
   decode(wire) {
     if (typeof wire !== 'number') throw new SchemaError(kindOf(wire), 'uint64')
-    if (!Number.isSafeInteger(wire) || wire < 1 || wire > MOST_SECONDS)
-      throw new SchemaError(`must be whole seconds from 1 to ${MOST_SECONDS}, got ${wire}`)
+    if (!Number.isSafeInteger(wire) || wire < 1 || wire > MAX_SECONDS)
+      throw new SchemaError(`must be whole seconds from 1 to ${MAX_SECONDS}, got ${wire}`)
     return wire
   },
   encode: (value) => value,
   schema: {
-    title: `Whole seconds from 1 to ${MOST_SECONDS}`,
+    title: `Whole seconds from 1 to ${MAX_SECONDS}`,
     type: 'integer',
     minimum: 1,
-    maximum: MOST_SECONDS,
+    maximum: MAX_SECONDS,
   },
 }
 
-/** `{"window": seconds}` */
+/** Codec of `{"window": seconds}`. */
 export const window: Codec<number> = refine(
   strictObject('Window', { window: seconds }),
   (value) => value.window ?? DEFAULT_WINDOW_SECONDS,
   (value) => ({ window: value }),
 )
 
-/** @throws {DatabaseError} */
+/**
+ * Builds the stats of the last `seconds`.
+ * @throws {DatabaseError}
+ */
 export function statsOf(promises: PromiseService, seconds: number) {
   const { fromMs, counts } = promises.counts(seconds * 1_000)
   const { flashblocks, promises: promised, secondPayloads, equivocations } = counts
@@ -58,21 +61,26 @@ export function statsOf(promises: PromiseService, seconds: number) {
   }
 }
 
-/** Shares of what was decided on a block that is here; null where nothing was. */
+/** Shares of the outcomes that a local block decided; null without any. */
 function ratesOf({ kept, reordered, dropped }: LedgerCounts) {
   const decided = kept + reordered + dropped
   if (decided === 0) return null
   return { kept: kept / decided, reordered: reordered / decided, dropped: dropped / decided }
 }
 
-/** Milliseconds. A quantile is the bound of its bucket: null above the last one, and where there is nothing. */
+/**
+ * Milliseconds. A quantile is the bound of its bucket. It is null above the last bound, and without
+ * values.
+ */
 function timesJson(times: Times) {
   const { count, sumMs, buckets } = times
   const at = (share: number) => quantile(times, share) ?? null
   return {
     count,
     mean: count === 0 ? null : Math.round((10 * sumMs) / count) / 10,
-    ...{ p50: at(0.5), p90: at(0.9), p99: at(0.99) },
+    p50: at(0.5),
+    p90: at(0.9),
+    p99: at(0.99),
     buckets: buckets.map((of, bucket) => ({ atMost: TIME_BOUNDS_MS[bucket] ?? null, count: of })),
   }
 }

@@ -1,24 +1,27 @@
-/** The proofs of a blob transaction, checked in the pool: the node asks for it before it takes the transaction, no client can. */
+/**
+ * Internal pool method that checks the proofs of a blob transaction before the txpool takes it;
+ * clients cannot call it.
+ */
 import {
   BLOB_BYTES,
   type BlobSidecar,
   POINT_BYTES,
 } from '../../../engine/primitives/blob-sidecar.ts'
+import { timedOut } from '../../core/errors.ts'
 import { hexText } from '../../json/codecs.ts'
 import { orNull, stringResult } from '../../json/results.ts'
 import { array, text } from '../../json/schema.ts'
 import { param, poolMethod } from '../../method/method.ts'
-import { timedOut } from '../../seam/errors.ts'
 
 const hexCharacters = (bytes: number) => 2 + 2 * bytes
 const point = text('Point', hexCharacters(POINT_BYTES))
-/** More than a transaction has room for. */
+/** More than a transaction can have. */
 const MAX_BLOBS = 16
 const MAX_PROOFS = 4_096
 
 export const proveSidecar = poolMethod({
   name: 'proveSidecar',
-  summary: 'What is wrong with the proofs of blobs; null where they are right.',
+  summary: 'The fault in the proofs of blobs; null if they are valid.',
   runs: 'sidecar',
   params: [
     param('Blobs', array(text('Blob', hexCharacters(BLOB_BYTES)), MAX_BLOBS)),
@@ -39,6 +42,6 @@ export const proveSidecar = poolMethod({
   },
 })
 
-/** Parameters of `proveSidecar` as JSON text. Hex needs no escapes, so none are looked for. */
+/** Encodes the parameters of `proveSidecar` as JSON text; hex needs no escapes. */
 export const sidecarText = ({ blobs, commitments, proofs }: BlobSidecar): string =>
   `[${[blobs, commitments, proofs].map((all) => `[${all.map(hexText).join(',')}]`).join(',')}]`

@@ -1,12 +1,18 @@
-/** Storage slots as go-ethereum takes them. */
+/** Decodes storage slots as go-ethereum does. */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bigintToBytes } from '../../../engine/primitives/words.ts'
-import { invalidParams } from '../../seam/errors.ts'
+import { invalidParams } from '../../core/errors.ts'
 
-/** Longest text that is looked at; what is longer than a slot is refused with its beginning. */
+/**
+ * Maximum accepted text. A text longer than a slot is refused with an error that quotes its start.
+ */
 export const KEY_CHARACTERS = 2_000_000
 
-/** Hex of at most 32 bytes, odd lengths and a missing 0x included; and how many bytes were written. @throws {RpcError} */
+/**
+ * Decodes hex of at most 32 bytes, also with an odd length or without 0x.
+ * @returns the key, and the number of bytes written in the text
+ * @throws {RpcError}
+ */
 export function slotKey(text: string): { readonly key: Bytes; readonly length: number } {
   const digits = /^0[xX]/.test(text) ? text.slice(2) : text
   const isHex = digits.length > 66 || /^[0-9a-fA-F]*$/.test(digits)

@@ -1,4 +1,7 @@
-/** Hands a signed transaction to the txpool; on a node that follows others, to the sequencer first. */
+/**
+ * Submits a signed transaction to the txpool. A node that follows others sends it to the sequencer
+ * first.
+ */
 
 import { splitSidecar } from '../../../engine/primitives/blob-sidecar.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
@@ -8,26 +11,32 @@ import {
 } from '../../../engine/primitives/transaction-codec.ts'
 import { readAccount } from '../../../engine/state/read.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
+import { broken, errorOf, failed, RpcError } from '../../core/errors.ts'
+import type { Forward } from '../../core/ports.ts'
+import { abortAfter } from '../../core/timeout.ts'
 import { bytes, hash } from '../../json/codecs.ts'
 import { SchemaError } from '../../json/schema.ts'
 import type { FrontContext } from '../../method/method.ts'
 import { resolveState } from '../../method/resolve.ts'
-import { unlessAborted } from '../../seam/aborted.ts'
-import { broken, errorOf, failed, RpcError } from '../../seam/errors.ts'
-import { abortAfter } from '../../seam/patience.ts'
-import type { Forward } from '../../seam/ports.ts'
+import { unlessAborted } from './aborted.ts'
 
 type Context = Pick<
   FrontContext,
-  'services' | 'client' | 'limits' | 'withState' | 'readNewest' | 'afterAnswer'
+  'services' | 'client' | 'limits' | 'withState' | 'readNewest' | 'afterResponse'
 >
 const PENDING = { tag: 'pending' } as const
-/** What is longer takes a while to hash. */
+/** Longer transactions take a while to hash. */
 const SHORT_BYTES = 16_384
-/** How long an answer waits for the txpool here, which may have to fetch state: the transaction is with the sequencer already. */
-const KEEP_MS = 1_000
+/**
+ * Maximum wait for the local txpool, which may fetch state, after the sequencer has accepted the
+ * transaction.
+ */
+const LOCAL_SUBMIT_MS = 1_000
 
-/** @throws {RpcError} what the sequencer, or the txpool, has against it */
+/**
+ * Submits a transaction.
+ * @throws {RpcError} the refusal of the sequencer or the txpool
+ */
 export async function submit(context: Context, raw: Bytes): Promise<Bytes> {
   const { services, client } = context
   const { forward, transactions } = services
@@ -37,28 +46,32 @@ export async function submit(context: Context, raw: Bytes): Promise<Bytes> {
   throw errorOf(submitted.error)
 }
 
-/** What the sequencer says holds: the txpool here keeps what that has taken, where it can. */
+/**
+ * The sequencer's response decides. The local txpool also takes an accepted transaction if it can.
+ */
 async function submitThere(context: Context, forward: Forward, raw: Bytes): Promise<Bytes> {
   const { limits } = context
-  const most = raw[0] === 3 ? limits.blobTransactionBytes : limits.transactionBytes
-  if (raw.length > most)
-    throw failed(`oversized data: transaction size ${raw.length}, limit ${most}`)
-  const looked = lookAtSender(context, raw)
-  // It is heard where the sequencer has said yes.
-  looked.catch(() => {})
+  const max = raw[0] === 3 ? limits.blobTransactionBytes : limits.transactionBytes
+  if (raw.length > max) throw failed(`oversized data: transaction size ${raw.length}, limit ${max}`)
+  const fetched = fetchSender(context, raw)
+  // The rejection is handled after the sequencer has accepted the transaction.
+  fetched.catch(() => {})
   const taken = await sendOn(context, forward, raw)
-  const kept = looked.then(() => keep(context, raw))
-  await within(context, KEEP_MS, () => kept)
+  const local = fetched.then(() => submitLocally(context, raw))
+  await within(context, LOCAL_SUBMIT_MS, () => local)
   return taken
 }
 
-/** Not ended with the client: who knows whether it was taken should be the node. */
+/**
+ * The request goes on without its client, because the node should learn whether the transaction was
+ * accepted.
+ */
 async function sendOn(context: Context, forward: Forward, raw: Bytes): Promise<Bytes> {
   const { client, limits } = context
   const { sequencerMs } = limits
   const said = await within(context, sequencerMs, (signal) => {
-    const asked = { to: 'sequencer', client: client.address, signal } as const
-    return forward.forward('eth_sendRawTransaction', [bytes.encode(raw)], asked)
+    const request = { to: 'sequencer', client: client.address, signal } as const
+    return forward.forward('eth_sendRawTransaction', [bytes.encode(raw)], request)
   })
   if (said === undefined) throw unheard(`within ${sequencerMs} ms`)
   if ('silent' in said) throw unheard(`(${said.silent})`)
@@ -67,10 +80,10 @@ async function sendOn(context: Context, forward: Forward, raw: Bytes): Promise<B
     return hash.decode(JSON.parse(said.result))
   } catch (error) {
     if (!(error instanceof SchemaError || error instanceof SyntaxError)) throw error
-    throw broken('the sequencer took the transaction, but answered without its hash')
+    throw broken('the sequencer accepted the transaction, but did not return its hash')
   }
 }
-/** undefined: it takes longer. */
+/** Waits for the work; undefined after `ms`. */
 async function within<T>(
   { services }: Context,
   ms: number,
@@ -80,10 +93,10 @@ async function within<T>(
   return unlessAborted(work(late.signal), late.signal).finally(late.end)
 }
 const unheard = (why: string) =>
-  failed(`no answer from the sequencer ${why}: it may have taken the transaction`)
+  failed(`no response from the sequencer ${why}: it may have accepted the transaction`)
 
-/** The account is fetched while the sequencer is asked. */
-async function lookAtSender(context: Context, raw: Bytes): Promise<void> {
+/** The sender's account is fetched while the request to the sequencer runs. */
+async function fetchSender(context: Context, raw: Bytes): Promise<void> {
   const { services, withState, readNewest } = context
   if (services.lazy === undefined || raw.length > SHORT_BYTES) return
   await orPass(() => {
@@ -95,12 +108,18 @@ async function lookAtSender(context: Context, raw: Bytes): Promise<void> {
   })
 }
 
-/** Has it here too, for nonces, and for whoever asks for it before it is in a block; if not, it is only waited for a little less well. */
-async function keep({ services, client, withState }: Context, raw: Bytes): Promise<void> {
+/**
+ * Submits to the local txpool, for nonces and for reads before inclusion. A failure only costs
+ * those.
+ */
+async function submitLocally({ services, client, withState }: Context, raw: Bytes): Promise<void> {
   await orPass(() => withState(() => services.transactions.submit(raw, client, true), 'send'))
 }
 
-/** Neither bytes that are no transaction nor state that cannot be had change what the sequencer says. */
+/**
+ * Ignores errors of invalid transactions and of unavailable state, because the sequencer's response
+ * decides.
+ */
 async function orPass(work: () => Promise<unknown>): Promise<void> {
   try {
     await work()

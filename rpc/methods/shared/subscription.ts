@@ -1,23 +1,6 @@
-/** The parameters of eth_subscribe: what each kind takes, and what it refuses. */
-import type { FlashblockPlace } from '../../../engine/chain/types.ts'
-import type { FlashblockKind } from '../../events/channels.ts'
-import { heightsOf, logQuery } from '../../events/log-filter.ts'
-import type { FlashblockSubscription } from '../../events/since.ts'
-import type { SubscriptionKind } from '../../events/subscriptions.ts'
-import { address, hash } from '../../json/codecs.ts'
-import { decodePlaceText } from '../../json/min-flashblock.ts'
-import {
-  array,
-  boolean,
-  type Codec,
-  kindOf,
-  type PlainCodec,
-  plainObject,
-  refuseUnknown,
-  SchemaError,
-  shownValue,
-} from '../../json/schema.ts'
-import type { Client } from '../../seam/client.ts'
+/** Parameters of eth_subscribe: what each kind accepts and refuses. */
+import type { FlashblockId } from '../../../engine/chain/types.ts'
+import type { Client } from '../../core/client.ts'
 import {
   invalidArgument,
   invalidParameter,
@@ -27,8 +10,25 @@ import {
   RpcError,
   tooManyArguments,
   unknownSubscription,
-} from '../../seam/errors.ts'
-import type { Limits } from '../../seam/limits.ts'
+} from '../../core/errors.ts'
+import type { Limits } from '../../core/limits.ts'
+import type { FlashblockKind } from '../../events/channels.ts'
+import { heightsOf, logQuery } from '../../events/log-filter.ts'
+import type { FlashblockSubscription } from '../../events/since.ts'
+import type { SubscriptionKind } from '../../events/subscriptions.ts'
+import { address, hash } from '../../json/codecs.ts'
+import { decodeFlashblockIdText } from '../../json/min-flashblock.ts'
+import {
+  array,
+  boolean,
+  type Codec,
+  kindOf,
+  type PlainCodec,
+  plainObject,
+  quotedValue,
+  refuseUnknown,
+  SchemaError,
+} from '../../json/schema.ts'
 
 type Input = {
   readonly params: readonly unknown[]
@@ -36,36 +36,40 @@ type Input = {
   readonly limits: Limits
 }
 
-/** @param params what follows the kind. @throws {RpcError} */
+/**
+ * Decodes the parameters of a kind.
+ * @param input `params` has the parameters after the kind
+ * @throws {RpcError}
+ */
 export function subscriptionOf(kind: string, input: Input): SubscriptionKind {
   const { params, limits } = input
   if (Object.hasOwn(FLASHBLOCK_KINDS, kind))
     return flashblockSubscription(kind as FlashblockKind, input)
-  if (params.some(isSince)) throw invalidParams('"since" is for subscriptions to flashblocks')
+  if (params.some(isSince)) throw invalidParams(`"since" works only with ${SINCE_KINDS}`)
   if (!Object.hasOwn(STANDARD_KINDS, kind)) throw unknownSubscription(kind)
-  const { most, make } = STANDARD_KINDS[kind as StandardKind]
-  if (params.slice(most).some((param) => param !== undefined)) throw tooManyArguments(1 + most)
+  const { max, make } = STANDARD_KINDS[kind as StandardKind]
+  if (params.slice(max).some((param) => param !== undefined)) throw tooManyArguments(1 + max)
   return make(params[0], limits)
 }
 
 type StandardKind = Exclude<SubscriptionKind['kind'], FlashblockKind>
 type StandardRow = {
-  /** Parameters behind the kind at most; a null is one too, as go-ethereum counts them. */
-  readonly most: number
+  /** Maximum number of parameters after the kind; null counts as one, as in go-ethereum. */
+  readonly max: number
   readonly make: (param: unknown, limits: Limits) => SubscriptionKind
 }
 const STANDARD_KINDS: Readonly<Record<StandardKind, StandardRow>> = {
-  newHeads: { most: 0, make: () => ({ kind: 'newHeads' }) },
-  syncing: { most: 0, make: () => ({ kind: 'syncing' }) },
+  newHeads: { max: 0, make: () => ({ kind: 'newHeads' }) },
+  syncing: { max: 0, make: () => ({ kind: 'syncing' }) },
   newPendingTransactions: {
-    most: 1,
+    max: 1,
     make: (param, limits) => ({
       kind: 'newPendingTransactions',
       isFull: decoded(boolean, param ?? false, limits),
     }),
   },
   logs: {
-    most: 1,
+    max: 1,
     make(param, limits) {
       if (param === undefined || param === null) throw missingValue(1)
       const query = decoded(logQuery, param, limits)
@@ -74,7 +78,7 @@ const STANDARD_KINDS: Readonly<Record<StandardKind, StandardRow>> = {
   },
 }
 
-/** How the one parameter of a kind becomes its options; without a parameter where there is none. */
+/** Decoders of the options of each kind; some kinds take no parameter. */
 const FLASHBLOCK_KINDS: Readonly<
   Record<FlashblockKind, (param: unknown, limits: Limits) => FlashblockSubscription['options']>
 > = {
@@ -97,6 +101,9 @@ const FLASHBLOCK_KINDS: Readonly<
   transactionReceipts: (param, limits) => decoded(receiptsFilter, param ?? {}, limits),
 }
 
+/** Kinds that resume from a flashblock. */
+const SINCE_KINDS = Object.keys(FLASHBLOCK_KINDS).join(', ')
+
 function flashblockSubscription(
   kind: FlashblockKind,
   { params, endpoint, limits }: Input,
@@ -105,32 +112,35 @@ function flashblockSubscription(
     throw notOnThisEndpoint(`${kind} subscription`)
   const given = params.map((param) => param ?? undefined)
   while (given.length > 0 && given.at(-1) === undefined) given.pop()
-  const since = isSince(given.at(-1)) ? placeOf(given.pop(), given.length + 1) : undefined
+  const since = isSince(given.at(-1)) ? decodeSince(given.pop(), given.length + 1) : undefined
   if (since !== undefined && endpoint === 'standard') throw notOnThisEndpoint('"since"')
   if (given.length > 1) throw tooManyArguments(since === undefined ? 2 : 3)
   const options = FLASHBLOCK_KINDS[kind](given[0], limits)
   return { kind, options, since } as FlashblockSubscription
 }
 
-/** `{"since":"number:index"}` or `number:index:payload`, as the header X-Flashblock has it; always a parameter of its own. */
+/**
+ * Tells whether a parameter is `{"since":"number:index"}` or `number:index:payload`, as in
+ * X-Flashblock. It is always a separate parameter.
+ */
 export const isSince = (param: unknown): boolean =>
   typeof param === 'object' && param !== null && Object.hasOwn(param, 'since')
 
-function placeOf(param: unknown, index: number): FlashblockPlace {
+function decodeSince(param: unknown, index: number): FlashblockId {
   const { since, ...others } = param as { readonly since: unknown }
   const other = Object.keys(others)[0]
   if (other !== undefined)
-    throw invalidParameter(index, `unknown field ${shownValue(other)}: "since" stands alone`)
-  const place = decodePlaceText(since)
-  if (place === undefined)
+    throw invalidParameter(index, `unknown field ${quotedValue(other)}, expected only since`)
+  const flashblockId = decodeFlashblockIdText(since)
+  if (flashblockId === undefined)
     throw invalidParameter(
       index,
       'expected {"since":"number:index"} or {"since":"number:index:payload"}',
     )
-  return place
+  return flashblockId
 }
 
-/** As X Layer's node takes it: unknown keys are refused, and a null is no value. */
+/** X Layer's filter: unknown keys are refused, and null counts as missing. */
 const transactionFilter: Codec<
   Extract<FlashblockSubscription, { kind: 'flashblocks' }>['options']
 > = {
@@ -142,7 +152,7 @@ const transactionFilter: Codec<
     return {
       hasHeaders: fieldOf(input, 'headerInfo', { codec: flag, limits }) ?? false,
       addresses: filter?.addresses ?? [],
-      shows: filter?.shows ?? { info: false, receipt: false },
+      includes: filter?.includes ?? { info: false, receipt: false },
     }
   },
   encode: (value) => value,
@@ -154,7 +164,10 @@ const transactionFilter: Codec<
 }
 
 const addressFilter: Codec<
-  Pick<Extract<FlashblockSubscription, { kind: 'flashblocks' }>['options'], 'addresses' | 'shows'>
+  Pick<
+    Extract<FlashblockSubscription, { kind: 'flashblocks' }>['options'],
+    'addresses' | 'includes'
+  >
 > = {
   decode(wire, limits) {
     const input = strict(wire, ['subscribeAddresses', 'txInfo', 'txReceipt'])
@@ -163,7 +176,7 @@ const addressFilter: Codec<
       throw invalidParams('too many subscribe addresses')
     return {
       addresses: fieldOf(input, 'subscribeAddresses', { codec: addresses, limits }) ?? [],
-      shows: {
+      includes: {
         info: fieldOf(input, 'txInfo', { codec: flag, limits }) ?? false,
         receipt: fieldOf(input, 'txReceipt', { codec: flag, limits }) ?? false,
       },
@@ -185,7 +198,10 @@ const flag: PlainCodec<boolean> = {
   },
 }
 
-/** @throws {SchemaError} that names the key */
+/**
+ * Decodes one field.
+ * @throws {SchemaError} with the key
+ */
 function fieldOf<T>(
   input: { readonly [key: string]: unknown },
   key: string,
@@ -209,7 +225,7 @@ const pendingLogsFilter: typeof logQuery = {
     try {
       return logQuery.decode(wire, limits)
     } catch (error) {
-      // Too many addresses: with a subscription that is a parameter that is wrong.
+      // In a subscription, too many addresses are an invalid parameter.
       throw error instanceof RpcError ? invalidParams(error.message) : error
     }
   },
@@ -226,7 +242,10 @@ const receiptsFilter: Codec<
   schema: { title: 'Receipts filter', type: 'object', additionalProperties: false },
 }
 
-/** An object of these keys alone. @throws {SchemaError} */
+/**
+ * Checks that an object has only these keys.
+ * @throws {SchemaError}
+ */
 function strict<K extends string>(
   wire: unknown,
   keys: readonly K[],
@@ -244,7 +263,7 @@ function decoded<T>(codec: Codec<T>, wire: unknown, limits: Limits): T {
   }
 }
 
-/** Of a kind that go-ethereum does not have. */
+/** Decodes an option of a kind that go-ethereum does not have. */
 function decodedOwn<T>(codec: Codec<T>, wire: unknown, limits: Limits): T {
   try {
     return codec.decode(wire, limits)

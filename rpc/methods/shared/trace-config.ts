@@ -1,4 +1,4 @@
-/** The options object of debug_trace*: which tracer, its switches, how long. */
+/** Options object of debug_trace*: tracer, switches and timeout. */
 import type { TracerChoice } from '../../../engine/tracers/registry.ts'
 import { index64 } from '../../json/codecs.ts'
 import {
@@ -12,7 +12,7 @@ import {
 } from '../../json/schema.ts'
 import { anything, blockOverride, stateOverride } from './overrides.ts'
 
-/** A whole number, as JSON writes it. */
+/** A JSON integer. */
 const count: Codec<number> = {
   decode(wire) {
     if (typeof wire !== 'number' || !Number.isSafeInteger(wire))
@@ -34,7 +34,7 @@ const UNITS: Readonly<Record<string, number>> = {
 }
 const DURATION = /^(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/
 
-/** Go's durations ("5s", "1m30s", "300ms"), in milliseconds. */
+/** Decodes Go's durations ("5s", "1m30s", "300ms") to milliseconds. */
 export const duration: PlainCodec<number> = {
   decode(wire) {
     const given = text('duration', 40).decode(wire)
@@ -55,7 +55,7 @@ export const duration: PlainCodec<number> = {
 
 const shared = {
   tracer: text('tracer', 64),
-  // The tracer decodes it.
+  // The tracer decodes its own config.
   tracerConfig: anything,
   timeout: duration,
   enableMemory: boolean,

@@ -1,14 +1,17 @@
-/** The trie of a block, asked again while folds come between. */
+/** Access to a block's trie, with retries when a persist pass interferes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Block } from '../../../engine/chain/types.ts'
 import { ProofError, ProofRaceError } from '../../../engine/storage/blocks/proof.ts'
 import type { TrieAt } from '../../../engine/storage/types.ts'
+import { failed, timedOut } from '../../core/errors.ts'
 import type { MethodContext } from '../../method/method.ts'
-import { failed, timedOut } from '../../seam/errors.ts'
 
 const RETRY_MS = 5
 
-/** Runs `work` on the trie after a canonical block, as often as a fold comes between. @throws {RpcError} */
+/**
+ * Runs `work` on the trie after a canonical block, and again after each interfering persist pass.
+ * @throws {RpcError}
+ */
 export async function withTrie<T>(
   { view, limits, isExpired }: MethodContext,
   block: Block,

@@ -1,4 +1,4 @@
-/** A canonical block, executed again on both engines: the node asks itself, no client can. */
+/** Internal pool method that executes a canonical block on both engines; clients cannot call it. */
 import type { Block } from '../../../engine/chain/types.ts'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { attributesOfHeader, openBlock } from '../../../engine/execution/block/block.ts'
@@ -11,28 +11,31 @@ import { type Method, type PoolContext, param, poolMethod } from '../../method/m
 
 export type BlockVerdict =
   | { readonly verdict: 'same' }
-  /** It is too large, took too long, or is not there any more. */
+  /** The block is too large, took too long, or no longer exists. */
   | { readonly verdict: 'unknown' }
   | {
       readonly verdict: 'different'
       readonly hash: string
       readonly engine: string
-      /** The first of what differs, there and here. */
+      /** Name of the first difference, with the values of both engines. */
       readonly what: string
       readonly theirs: string
       readonly ours: string
     }
 
-const MOST_GAS = 20_000_000n
-const MOST_MS = 2_000
+const MAX_GAS = 20_000_000n
+const MAX_MS = 2_000
 
 export const VERIFY_BLOCK = { name: 'verifyBlock', runs: 'trace' } as const
 
-/** @param other made when it is first needed */
+/**
+ * Creates the method.
+ * @param other creates the other engine on first use
+ */
 export function verifyBlockMethod(other: () => Engine): Method {
   return poolMethod({
     ...VERIFY_BLOCK,
-    summary: 'Whether the other engine makes the same block.',
+    summary: 'Whether the other engine computes the same block.',
     params: [param('Number', height)],
     result: textResult('Verdict', { type: 'object' }),
     async handler(context, number) {
@@ -42,7 +45,7 @@ export function verifyBlockMethod(other: () => Engine): Method {
 }
 
 const height: PlainCodec<bigint> = {
-  // The node's own.
+  // Only the node calls it, so there is no check.
   decode: (wire) => BigInt(wire as number),
   encode: (value) => Number(value),
   schema: { type: 'integer' },
@@ -58,11 +61,11 @@ async function verdictOf(
   const isLeftOut =
     block === undefined ||
     number <= chain.genesisNumber ||
-    block.header.gasUsed > MOST_GAS ||
-    // What stands behind the transactions of an Ethereum block is not executed here.
+    block.header.gasUsed > MAX_GAS ||
+    // This method does not run the steps after the transactions of an Ethereum block.
     !chain.rulesAt(number, block.header.timestamp).isOptimism
   if (isLeftOut) return { verdict: 'unknown' }
-  const end = context.now() + MOST_MS
+  const end = context.now() + MAX_MS
   const isExpired = () => context.now() >= end || context.isExpired()
   const [theirs, ours] = [
     await executed({ ...context, engine: other, isExpired }, block),
@@ -73,14 +76,21 @@ async function verdictOf(
   const what = Object.keys(theirs).find((name) => theirs[name] !== said[name])
   if (what === undefined) return { verdict: 'same' }
   return {
-    ...{ verdict: 'different', hash: bytesToHex(block.hash), engine: other.name },
-    ...{ what, theirs: theirs[what]!, ours: said[what]! },
+    verdict: 'different',
+    hash: bytesToHex(block.hash),
+    engine: other.name,
+    what,
+    theirs: theirs[what]!,
+    ours: said[what]!,
   }
 }
 
 type Made = Readonly<Record<string, string>>
 
-/** undefined: not in time, or the parent is not there. @throws {ViewError} */
+/**
+ * Executes a block; undefined without its parent or enough time.
+ * @throws {ViewError}
+ */
 async function executed(
   { view, chain, engine, isExpired }: PoolContext,
   { header, transactions }: Pick<Block, 'header' | 'transactions'>,
@@ -91,7 +101,7 @@ async function executed(
   const attributes = attributesOfHeader(header, all.at(-1)?.raw)
   const open = openBlock({ engine, chain, reader: view.state(parent), attributes })
   try {
-    await open.begin()
+    await open.start()
     for (const transaction of all) {
       const { status } = await open.execute(transaction, { isExpired })
       if (status === 'stopped') return undefined
@@ -118,7 +128,7 @@ const textOf = ({
   logsBloom: bytesToHex(logsBloom),
 })
 
-/** Engines tell changes each in their own order. */
+/** The text is independent of the order in which an engine reports changes. */
 function diffText(diff: StateDiff): string {
   const lines = diff.flatMap(({ address, after, slots, code }) => {
     const name = bytesToHex(address)

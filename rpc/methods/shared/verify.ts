@@ -1,7 +1,11 @@
-/** A call that was answered, run again on the other engine: the node asks itself, no client can. */
+/**
+ * Internal pool method that repeats an answered call on the other engine; clients cannot call it.
+ */
 import type { Engine } from '../../../engine/evm/engine.ts'
-import { noSession } from '../../../engine/execution/call/kept-session.ts'
+import { noSession } from '../../../engine/execution/call/cached-session.ts'
 import type { TraceOutput } from '../../../engine/tracers/types.ts'
+import type { About } from '../../core/about.ts'
+import { isBecause, RpcError, type RpcErrorObject } from '../../core/errors.ts'
 import { textResult } from '../../json/results.ts'
 import type { PlainCodec } from '../../json/schema.ts'
 import {
@@ -11,99 +15,105 @@ import {
   param,
   poolMethod,
 } from '../../method/method.ts'
-import type { About } from '../../seam/about.ts'
-import { isBecause, RpcError, type RpcErrorObject } from '../../seam/errors.ts'
 
-/** Of the node's own, in the pool. */
+/** Name and queue class of the internal method. */
 export const VERIFY_CALL = { name: 'verifyCall', runs: 'call' } as const
 
-/** JSON text of a result, or an error. */
-export type Answer = { readonly result: string } | { readonly error: RpcErrorObject }
-export type AnsweredCall = {
+/** Result as JSON text, or an error. */
+export type CallOutcome = { readonly result: string } | { readonly error: RpcErrorObject }
+export type CallWithOutcome = {
   readonly method: string
   readonly params: readonly unknown[]
-  readonly answer: Answer
+  readonly answer: CallOutcome
 }
 export type Verdict =
   | { readonly verdict: 'same' }
-  /** It took too long there, or needed memory that the engines bound differently. */
+  /**
+   * The call took too long on the other engine, or met a memory limit that the engines count
+   * differently.
+   */
   | { readonly verdict: 'unknown' }
   | {
       readonly verdict: 'different'
       readonly engine: string
-      readonly answer: Answer
-      /** Height and hash of the newest block that the view shows. */
+      readonly answer: CallOutcome
+      /** Number and hash of the newest block that is visible in the view. */
       readonly latest: { readonly number: string; readonly hash: string }
-      /** What the call reads of the state, as prestateTracer shows it; absent where it could not be traced. */
+      /** State that the call reads, by prestateTracer; absent when the trace failed. */
       readonly prestate?: unknown
     }
 
-/** Calls whose answer is one text that the state and the engine decide. */
+/** Calls whose response is one text that depends on the state and the engine alone. */
 export const VERIFIED: ReadonlySet<string> = new Set([
   'eth_call',
   'eth_estimateGas',
   'eth_createAccessList',
 ])
-/** What a call may take there: some 2 Mgas on the slower engine. */
-const MOST_MS = 100
-const MOST_PRESTATE_BYTES = 4 * 1024 * 1024
+/** Time for the repeated call: some 2 Mgas on the slower engine. */
+const MAX_MS = 100
+const MAX_PRESTATE_BYTES = 4 * 1024 * 1024
 
-/** @param other made when it is first needed */
+/**
+ * Creates the method.
+ * @param other creates the other engine on first use
+ */
 export function verifyMethod(methods: Methods, other: () => Engine): Method {
   return poolMethod({
     ...VERIFY_CALL,
-    summary: 'Whether the other engine gives the same answer.',
-    params: [param('Call', answeredCall)],
+    summary: 'Whether the other engine returns the same result.',
+    params: [param('Call', callWithOutcome)],
     result: textResult('Verdict', { type: 'object' }),
-    async handler(context, asked) {
-      return JSON.stringify(await verdictOf(asked, methods, onEngine(context, other())))
+    async handler(context, request) {
+      return JSON.stringify(await verdictOf(request, methods, onEngine(context, other())))
     },
   })
 }
 
-const answeredCall: PlainCodec<AnsweredCall> = {
-  // The node's own.
-  decode: (wire) => wire as AnsweredCall,
+const callWithOutcome: PlainCodec<CallWithOutcome> = {
+  // Only the node calls it, so there is no check.
+  decode: (wire) => wire as CallWithOutcome,
   encode: (value) => value,
   schema: { type: 'object' },
 }
 
 function onEngine(context: PoolContext, engine: Engine): PoolContext {
-  const end = context.now() + MOST_MS
+  const end = context.now() + MAX_MS
   return {
     ...context,
     engine,
     isExpired: () => context.now() >= end || context.isExpired(),
     stateOf(block) {
       const { env, reader } = context.stateOf(block)
-      return { env, reader, kept: noSession(reader) }
+      return { env, reader, cached: noSession(reader) }
     },
   }
 }
 
 async function verdictOf(
-  { method, params, answer }: AnsweredCall,
+  { method, params, answer: response }: CallWithOutcome,
   methods: Methods,
   context: PoolContext,
 ): Promise<Verdict> {
   const found = methods.get(method)!
-  const again = await answerOf(found, params, context)
-  if ([answer, again].some(isBounded)) return { verdict: 'unknown' }
-  if (JSON.stringify(again) === JSON.stringify(answer)) return { verdict: 'same' }
+  const repeated = await responseOf(found, params, context)
+  if ([response, repeated].some(isBounded)) return { verdict: 'unknown' }
+  if (JSON.stringify(repeated) === JSON.stringify(response)) return { verdict: 'same' }
   const { number, hash } = context.view.latest
   const prestate = await prestateOf(params, { about: found.about, methods }, context)
   return {
-    ...{ verdict: 'different', engine: context.engine.name, answer: again },
+    verdict: 'different',
+    engine: context.engine.name,
+    answer: repeated,
     latest: { number: `${number}`, hash: Buffer.from(hash).toString('hex') },
     ...(prestate === undefined ? {} : { prestate }),
   }
 }
 
-async function answerOf(
+async function responseOf(
   method: Method,
   params: readonly unknown[],
   context: PoolContext,
-): Promise<Answer> {
+): Promise<CallOutcome> {
   try {
     return { result: await method.invoke(context, params) }
   } catch (error) {
@@ -112,12 +122,12 @@ async function answerOf(
   }
 }
 
-/** By a bound that is no rule of the chain. */
-const isBounded = (answer: Answer): boolean =>
-  'error' in answer &&
-  (isBecause(answer.error, 'timeout') || answer.error.message.startsWith('out of memory'))
+/** Tells whether a limit that is no rule of the chain ended the call. */
+const isBounded = (response: CallOutcome): boolean =>
+  'error' in response &&
+  (isBecause(response.error, 'timeout') || response.error.message.startsWith('out of memory'))
 
-/** So that the call can be run again where its block is gone. */
+/** Traces the call's state, so that the call can be repeated after its block is gone. */
 async function prestateOf(
   [request, at, stateOverrides, blockOverrides]: readonly unknown[],
   { about, methods }: { readonly about: About | undefined; readonly methods: Methods },
@@ -138,7 +148,7 @@ async function prestateOf(
 function collected(): TraceOutput & { text(): string } {
   let all = Buffer.alloc(0)
   return {
-    limit: MOST_PRESTATE_BYTES,
+    limit: MAX_PRESTATE_BYTES,
     isFull: false,
     get length() {
       return all.length

@@ -1,38 +1,38 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { keepLogRows } from '../../../engine/chain/kept-log-rows.ts'
+import { createLogRowsCache } from '../../../engine/chain/log-rows-cache.ts'
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type {
   Block,
   ChainReader,
   Endpoint,
-  FlashblockPlace,
+  FlashblockId,
   LatestHead,
   LeasedView,
   LogPattern,
 } from '../../../engine/chain/types.ts'
 import type { Log } from '../../../engine/primitives/receipt.ts'
 import { bigintToBytes } from '../../../engine/primitives/words.ts'
-import { PlaceError, ViewError } from '../../../engine/state/reader.ts'
+import { FlashblockUnavailableError, ViewError } from '../../../engine/state/reader.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import type { KeeperWords, StoreReader } from '../../../engine/storage/types.ts'
-import { createViews, keeperWords } from '../../../engine/views/arena.ts'
+import type { PersistenceWords, StoreReader } from '../../../engine/storage/types.ts'
+import { createViews, persistenceWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
-import { WHOLE_INDEX } from '../../../engine/views/whole-index.ts'
+import { FULL_BLOCK_INDEX } from '../../../engine/views/types.ts'
 import { foundLogs } from '../../fixtures/found-logs.ts'
 import { mapStore } from '../../fixtures/map-store.ts'
 import { ADDRESSES, EMPTY_WORLD } from '../../fixtures/view-blocks.ts'
 import { plainChain } from '../../fixtures/view-chain.ts'
 import { checkBlock, checkNumber, checkState, MixedView } from '../../fixtures/view-check.ts'
 import { type Built, Driver, type Durable, isAncestor } from '../../fixtures/view-driver.ts'
-import { keeperDurable } from '../../fixtures/view-keeper.ts'
+import { persistenceDurable } from '../../fixtures/view-persistence.ts'
 
 const PAGE = 2048
 const GENESIS = 1000
 const word = (n: number) => bigintToBytes(BigInt(n), 32)
 
-type Kind = 'maps' | 'keeper'
+type Kind = 'maps' | 'persistence'
 
 function open(pages: number, kind: Kind = 'maps') {
   const views = createViews({
@@ -42,43 +42,43 @@ function open(pages: number, kind: Kind = 'maps') {
     pageBytes: PAGE,
     cacheEntries: 64,
   })
-  const words = keeperWords(views)
+  const words = persistenceWords(views)
   const chain = plainChain(GENESIS)
-  const { store, durable } = kind === 'maps' ? inMaps(words) : inKeeper(words)
+  const { store, durable } = kind === 'maps' ? inMaps(words) : inPersistence(words)
   const publisher = openPublisher(views, { number: GENESIS, hash: chain.genesisHash })
   const driver = new Driver(publisher, durable, EMPTY_WORLD)
   const reader = (thread: number, latest?: LatestHead) => {
-    // Of a few blocks: others make room all the time.
-    const logRows = keepLogRows(4_000)
+    // The cache holds a few blocks, so that entries are evicted all the time.
+    const logRows = createLogRowsCache(4_000)
     return openChainReader({ views, store, chain, thread, logRows, ...(latest && { latest }) })
   }
-  return { driver, reader, unfolds: { count: 0 } }
+  return { driver, reader, unwinds: { count: 0 } }
 }
-function inMaps(words: KeeperWords): { store: StoreReader; durable: Durable } {
+function inMaps(words: PersistenceWords): { store: StoreReader; durable: Durable } {
   const store = mapStore({ world: EMPTY_WORLD, number: GENESIS })
   store.attach(words)
   return { store, durable: store }
 }
-function inKeeper(words: KeeperWords): { store: StoreReader; durable: Durable } {
+function inPersistence(words: PersistenceWords): { store: StoreReader; durable: Durable } {
   const database = memoryDatabase()
-  const durable = keeperDurable({ database, words, genesisNumber: GENESIS, pieces: 1 })
+  const durable = persistenceDurable({ database, words, genesisNumber: GENESIS, pieces: 1 })
   return { store: openStore(database), durable }
 }
 
-/** A leased view and what the truth was when its record was published. */
-type Held = {
+/** A pinned entry is a leased view with the truth at the publish of its snapshot. */
+type Pinned = {
   readonly leased: LeasedView
   readonly endpoint: Endpoint
   readonly top: Built
   readonly topIndex: number
   readonly latest: Built
-  /** Number of the newest block that the record knows to be folded. */
+  /** The number of the newest block that the snapshot knows to be persisted. */
   readonly base: number
-  readonly unfolds: number
+  readonly unwinds: number
 }
 
-function hold(world: ReturnType<typeof open>, reader: ChainReader, endpoint: Endpoint): Held {
-  const { driver, unfolds } = world
+function pin(world: ReturnType<typeof open>, reader: ChainReader, endpoint: Endpoint): Pinned {
+  const { driver, unwinds } = world
   const isStandard = endpoint === 'standard'
   const top = isStandard ? driver.canonical : driver.pending
   return {
@@ -88,14 +88,14 @@ function hold(world: ReturnType<typeof open>, reader: ChainReader, endpoint: End
     topIndex: top.final === undefined ? top.steps.length - 1 : -1,
     latest: isStandard ? driver.canonical : driver.complete,
     base: driver.publisher.base.number,
-    unfolds: unfolds.count,
+    unwinds: unwinds.count,
   }
 }
 
-/** One block of a view, chosen by `pick`, against the truth. */
-function check(world: ReturnType<typeof open>, held: Held, pick: number): void {
-  const { view } = held.leased
-  const { top, topIndex } = held
+/** Compares one block of a view, chosen by `pick`, with the truth. */
+function check(world: ReturnType<typeof open>, pinned: Pinned, pick: number): void {
+  const { view } = pinned.leased
+  const { top, topIndex } = pinned
   try {
     const heights = top.number - GENESIS + 1
     const height = GENESIS + (pick % heights)
@@ -107,20 +107,20 @@ function check(world: ReturnType<typeof open>, held: Held, pick: number): void {
     expect(block?.hash).toEqual(head.hash)
     expect(block?.flashblockIndex).toBe(isTop && topIndex >= 0 ? topIndex : undefined)
     checkNumber(view, BigInt(height))
-    expect(view.latest.hash).toEqual(held.latest.final!.hash)
+    expect(view.latest.hash).toEqual(pinned.latest.final!.hash)
     expect(view.pending.number).toBe(BigInt(top.number))
     const step = pick % wanted!.steps.length
     const prefix = view.block({ hash: wanted!.steps[step]!.hash, requireCanonical: false })
     if (height === GENESIS) return
-    if (held.endpoint === 'standard') expect(prefix).toBeUndefined()
+    if (pinned.endpoint === 'standard') expect(prefix).toBeUndefined()
     else if (isTop && topIndex >= 0 && step > topIndex) expect(prefix).toBeUndefined()
     else {
       expect(prefix!.flashblockIndex).toBe(step)
       checkBlock(view, prefix!)
-      checkStateIfKept(view, prefix!)
+      checkStateIfRetained(view, prefix!)
     }
-    checkPlace(held, wanted!, step)
-    checkLogs(held)
+    checkFlashblock(pinned, wanted!, step)
+    checkLogs(pinned)
     const other = world.driver.pending
     if (!isAncestor(other, top))
       for (const { transaction } of other.steps.at(-1)!.executed.slice(-1)) {
@@ -129,21 +129,24 @@ function check(world: ReturnType<typeof open>, held: Held, pick: number): void {
       }
   } catch (error) {
     const isVoid = error instanceof ViewError && error.reason === 'void'
-    if (isVoid && held.unfolds < world.unfolds.count) return
+    if (isVoid && pinned.unwinds < world.unwinds.count) return
     throw error
   }
 }
 
-/** A block at one of its flashblocks, asked for by number and index: what was published then, as long as the record's base is below. */
-function checkPlace(
-  { leased: { view }, base, top, topIndex }: Held,
+/**
+ * Compares a block at one of its flashblocks, read by number and index, with what was published
+ * then. The flashblock is readable while the snapshot's base is below.
+ */
+function checkFlashblock(
+  { leased: { view }, base, top, topIndex }: Pinned,
   wanted: Built,
   index: number,
 ): void {
   const number = BigInt(wanted.number)
   const { payloadId } = wanted
-  const read = (place: Partial<FlashblockPlace> = {}) =>
-    view.block({ flashblock: { number, index, ...place } })
+  const read = (flashblockId: Partial<FlashblockId> = {}) =>
+    view.block({ flashblock: { number, index, ...flashblockId } })
   expect(read({ number: BigInt(top.number + 1) })).toBeUndefined()
   if (wanted.number <= base) {
     expect(read).toThrow(expect.objectContaining({ reason: 'pruned', why: 'gone' }))
@@ -164,23 +167,24 @@ function checkPlace(
   expect(read()?.hash).toEqual(block?.hash)
   checkBlock(view, block!)
   checkState(view, block!)
-  const held = heldOf(() => read({ number: BigInt(base) }))
-  expect(held.newest).toMatchObject({ number: BigInt(top.number), payloadId: top.payloadId })
-  expect(held.oldest).toMatchObject({ number: BigInt(base + 1), index: 0 })
+  const pinned = retainedOf(() => read({ number: BigInt(base) }))
+  expect(pinned.newest).toMatchObject({ number: BigInt(top.number), payloadId: top.payloadId })
+  expect(pinned.oldest).toMatchObject({ number: BigInt(base + 1), index: 0 })
 }
 
-function heldOf(read: () => unknown): NonNullable<PlaceError['held']> {
+function retainedOf(read: () => unknown): NonNullable<FlashblockUnavailableError['retained']> {
   try {
     read()
   } catch (error) {
-    if (error instanceof PlaceError && error.held !== undefined) return error.held
+    if (error instanceof FlashblockUnavailableError && error.retained !== undefined)
+      return error.retained
     throw error
   }
-  throw new Error('a folded block has a flashblock')
+  throw new Error('a persisted block has a flashblock')
 }
 
-/** All of them, of folded blocks and others, as the truth has them. */
-function checkLogs({ leased: { view }, top, topIndex }: Held): void {
+/** Compares all logs, of persisted blocks and others, with the truth. */
+function checkLogs({ leased: { view }, top, topIndex }: Pinned): void {
   const range = { fromBlock: BigInt(GENESIS), toBlock: BigInt(top.number) }
   const found = foundLogs(
     view,
@@ -210,8 +214,11 @@ function* chainOf(top: Built, topIndex: number) {
   }
 }
 
-/** State between two flashblocks of a folded block is not kept. */
-function checkStateIfKept(view: LeasedView['view'], block: Parameters<typeof checkState>[1]) {
+/**
+ * Checks the state, unless it is the state between two flashblocks of a persisted block, which is
+ * not retained.
+ */
+function checkStateIfRetained(view: LeasedView['view'], block: Parameters<typeof checkState>[1]) {
   try {
     checkState(view, block)
   } catch (error) {
@@ -246,9 +253,9 @@ type Step = { readonly op: (typeof OPS)[number]; readonly seed: number }
 
 function run(steps: readonly Step[], pages: number, kind: Kind) {
   const world = open(pages, kind)
-  const { driver, unfolds } = world
+  const { driver, unwinds } = world
   const readers = [world.reader(0), world.reader(1), world.reader(2)]
-  const held: Held[] = []
+  const pinned: Pinned[] = []
   for (const { op, seed } of steps) {
     if (op === 'payload') driver.payload(seed)
     else if (op === 'flashblock') driver.flashblock(seed)
@@ -257,64 +264,64 @@ function run(steps: readonly Step[], pages: number, kind: Kind) {
     else if (op === 'flush') driver.flush()
     else if (op === 'replace') driver.replace(seed)
     else if (op === 'slice') driver.slice(seed % 3)
-    else if (op === 'unfold' && seed % 2 === 0 && driver.folded.length > 1) {
-      const to = driver.folded.at(-1 - (seed % Math.min(3, driver.folded.length)))!
-      const before = unfolds.count
+    else if (op === 'unfold' && seed % 2 === 0 && driver.persisted.length > 1) {
+      const to = driver.persisted.at(-1 - (seed % Math.min(3, driver.persisted.length)))!
+      const before = unwinds.count
       driver.branch(to, seed, () => {
-        if (unfolds.count === before) unfolds.count++
-        // The writer goes on meanwhile, and what it publishes is as void as what is older.
+        if (unwinds.count === before) unwinds.count++
+        // The writer goes on meanwhile, and its new snapshots are as void as older ones.
         driver.publish()
-        const now = hold(world, readers[0]!, 'standard')
-        for (const each of [...held, { ...now, unfolds: before }]) check(world, each, seed)
+        const now = pin(world, readers[0]!, 'standard')
+        for (const each of [...pinned, { ...now, unwinds: before }]) check(world, each, seed)
         now.leased.release()
       })
-    } else if (op === 'lease' && held.length < 5)
-      held.push(hold(world, readers[seed % 3]!, seed % 2 === 0 ? 'standard' : 'flashblocks'))
-    else if (op === 'adopt' && held.length > 0 && held.length < 5) {
-      const from = held[seed % held.length]!
-      const leased = readers[seed % 3]!.adopt(from.leased.record, from.endpoint)
-      // Only the front's lease covers a worker's for certain.
-      if (leased !== undefined) held.push({ ...from, leased })
+    } else if (op === 'lease' && pinned.length < 5)
+      pinned.push(pin(world, readers[seed % 3]!, seed % 2 === 0 ? 'standard' : 'flashblocks'))
+    else if (op === 'adopt' && pinned.length > 0 && pinned.length < 5) {
+      const from = pinned[seed % pinned.length]!
+      const leased = readers[seed % 3]!.adopt(from.leased.snapshot, from.endpoint)
+      // Only the front's lease protects a worker's lease for certain.
+      if (leased !== undefined) pinned.push({ ...from, leased })
     } else if (op === 'release')
-      for (const each of held.splice(seed % (held.length + 1), 1)) each.leased.release()
-    for (const each of held) check(world, each, seed)
-    const now = hold(world, readers[0]!, 'flashblocks')
+      for (const each of pinned.splice(seed % (pinned.length + 1), 1)) each.leased.release()
+    for (const each of pinned) check(world, each, seed)
+    const now = pin(world, readers[0]!, 'flashblocks')
     check(world, now, seed)
     now.leased.release()
   }
-  for (const { leased } of held) leased.release()
+  for (const { leased } of pinned) leased.release()
   return world
 }
 
-describe('a view answers as plain execution at its record', () => {
+describe('views', () => {
   test.each([
-    ['an arena with room', 400, 'maps'],
+    ['a large arena', 400, 'maps'],
     ['a tiny arena', 24, 'maps'],
-    ['the keeper behind it', 24, 'keeper'],
-  ] as const)('%s', (_, pages, kind) => {
-    const seen = { refused: 0, folds: 0, unfolds: 0 }
+    ['the persistence thread instead of maps', 24, 'persistence'],
+  ] as const)('a view matches plain execution at its snapshot with %s', (_, pages, kind) => {
+    const seen = { refused: 0, persists: 0, unwinds: 0 }
     fc.assert(
       fc.property(fc.array(step, { minLength: 20, maxLength: 120, size: 'max' }), (steps) => {
-        const { driver, unfolds } = run(steps, pages, kind)
+        const { driver, unwinds } = run(steps, pages, kind)
         seen.refused += driver.refused
-        seen.folds += driver.folded.length - 1
-        seen.unfolds += unfolds.count
+        seen.persists += driver.persisted.length - 1
+        seen.unwinds += unwinds.count
       }),
-      // A failure is shrunk as far as that goes in this time.
+      // A failure is shrunk as far as possible in this time.
       { numRuns: 40 },
     )
     expect(seen.refused > 0).toBe(pages < 100)
-    expect(seen.folds).toBeGreaterThan(10)
-    expect(seen.unfolds).toBeGreaterThan(3)
+    expect(seen.persists).toBeGreaterThan(10)
+    expect(seen.unwinds).toBeGreaterThan(3)
   })
 
-  test('a prefix of a folded block has no state, though its table is still a head', () => {
+  test('a prefix of a persisted block has no state, though its diff layer exists', () => {
     const { driver, reader } = open(64)
     driver.payload(4457)
     driver.flashblock(7847)
     driver.seal()
     driver.advance()
-    while (driver.unfolded.length > 0) driver.slice(0)
+    while (driver.unpersisted.length > 0) driver.slice(0)
     const { view } = reader(0).lease('flashblocks')
     const { hash } = driver.complete.steps[0]!
     const prefix = view.block({ hash, requireCanonical: false })!
@@ -324,7 +331,7 @@ describe('a view answers as plain execution at its record', () => {
     checkNumber(view, 1001n)
   })
 
-  test('the check finds a mixed view', () => {
+  test('a view that mixes two states is found by the check', () => {
     const { driver, reader } = open(64)
     driver.payload(48)
     const { view } = reader(0).lease('flashblocks')
@@ -334,52 +341,64 @@ describe('a view answers as plain execution at its record', () => {
   })
 })
 
-test('flashblocks of a block that came without are not told apart', () => {
+test('a block without flashblocks is not in the range of retained flashblocks', () => {
   const { driver, reader } = open(64)
   driver.payload(4457)
   driver.seal()
   driver.advance()
-  const handle = driver.publisher.begin(driver.complete.handle)
+  const handle = driver.publisher.start(driver.complete.handle)
   const { header, hash, executed: transactions } = driver.complete.steps[0]!
-  const whole = { index: 0, header, hash, transactions, diff: [] }
-  driver.publisher.add(handle, whole)
+  const full = { index: 0, header, hash, transactions, diff: [] }
+  driver.publisher.add(handle, full)
   driver.publisher.finish(handle, header, hash)
   const [heads, safe] = [driver.complete.handle, GENESIS]
-  const marks = { safe, finalized: safe }
-  driver.publisher.publish({ canonical: heads, complete: handle, pending: handle, ...marks })
+  const labelledHeads = { safe, finalized: safe }
+  driver.publisher.publish({
+    canonical: heads,
+    complete: handle,
+    pending: handle,
+    ...labelledHeads,
+  })
   const { view } = reader(0).lease('flashblocks')
   const number = BigInt(GENESIS + 2)
-  const place = { number: BigInt(GENESIS + 1), index: 0, payloadId: driver.complete.payloadId }
-  expect(heldOf(() => view.block({ flashblock: { number, index: 0 } }))).toEqual({
-    oldest: place,
-    newest: place,
+  const flashblockId = {
+    number: BigInt(GENESIS + 1),
+    index: 0,
+    payloadId: driver.complete.payloadId,
+  }
+  expect(retainedOf(() => view.block({ flashblock: { number, index: 0 } }))).toEqual({
+    oldest: flashblockId,
+    newest: flashblockId,
   })
 })
 
-test('what no flashblock told of a block is told after its flashblocks', () => {
+test('the part of a block that no flashblock had comes after its flashblocks', () => {
   const { driver, reader } = open(64)
   driver.payload(4457)
   driver.flashblock(12)
   const { handle, steps, payloadId } = driver.pending
   const { header, hash } = steps.at(-1)!
-  const rest = { index: WHOLE_INDEX, header, hash, transactions: [], diff: [] }
+  const rest = { index: FULL_BLOCK_INDEX, header, hash, transactions: [], diff: [] }
   driver.publisher.add(handle, rest)
   driver.publish()
   const { view } = reader(0).lease('flashblocks')
-  expect(view.pending).toMatchObject({ index: WHOLE_INDEX, payloadId })
+  expect(view.pending).toMatchObject({ index: FULL_BLOCK_INDEX, payloadId })
   const block = view.block({ tag: 'pending' })!
   const from = (index: number) =>
     view.growth(block, index).flashblocks.map(({ flashblockIndex }) => flashblockIndex)
-  expect([from(0), from(1), from(2), from(WHOLE_INDEX + 1)]).toEqual([
-    [0, 1, WHOLE_INDEX],
-    [1, WHOLE_INDEX],
-    [WHOLE_INDEX],
+  expect([from(0), from(1), from(2), from(FULL_BLOCK_INDEX + 1)]).toEqual([
+    [0, 1, FULL_BLOCK_INDEX],
+    [1, FULL_BLOCK_INDEX],
+    [FULL_BLOCK_INDEX],
     [],
   ])
 })
 
-describe('logs', () => {
-  /** Four blocks, two of them folded, and a pending one; each transaction has up to three logs. */
+describe('a log search', () => {
+  /**
+   * Makes four blocks, two of them persisted, and a pending one; each transaction has up to three
+   * logs.
+   */
   function filled() {
     const world = open(400)
     for (let number = 1; number <= 4; number++) {
@@ -389,7 +408,7 @@ describe('logs', () => {
       world.driver.seal()
       world.driver.advance()
     }
-    while (world.driver.canonical.number - world.driver.folded.at(-1)!.number > 2)
+    while (world.driver.canonical.number - world.driver.persisted.at(-1)!.number > 2)
       world.driver.slice(2)
     world.driver.payload(7)
     const { view } = world.reader(0).lease('flashblocks')
@@ -406,7 +425,7 @@ describe('logs', () => {
   const keys = (logs: readonly { log: Log; block: Block; transactionIndex: number }[]) =>
     logs.map(({ log, block, transactionIndex }) => [block.number, transactionIndex, log.data])
 
-  test('of folded, unfolded and pending blocks come once, in order, as the pattern says', () => {
+  test('finds logs of persisted, unpersisted and pending blocks once and in order', () => {
     const { view, logs } = filled()
     const wanted = (pick: (log: Log) => boolean) =>
       logs
@@ -434,7 +453,7 @@ describe('logs', () => {
     expect(part.status === 'found' && keys(part.logs)).toEqual(inPart)
   })
 
-  test('of flashblocks alone: the first and the last block are cut', () => {
+  test('can cut the first and the last block at a flashblock', () => {
     const { view, driver } = filled()
     const two = driver.complete.steps
     const number = BigInt(driver.complete.number)
@@ -445,17 +464,17 @@ describe('logs', () => {
       const result = foundLogs(view, { ...range, ...more }, limits)
       return result.status === 'found' ? keys(result.logs) : []
     }
-    const whole = found({})
-    const below = (index: number) => whole.filter(([, at]) => Number(at) < count(index))
+    const full = found({})
+    const below = (index: number) => full.filter(([, at]) => Number(at) < count(index))
     expect(new Set(two.map((_, index) => below(index).length)).size).toBeGreaterThan(1)
     for (const index of two.keys()) {
-      expect(found({ toPlace: { number, index } })).toEqual(below(index))
+      expect(found({ toFlashblock: { number, index } })).toEqual(below(index))
       const firstTransaction = count(index)
-      expect([...below(index), ...found({ firstTransaction })]).toEqual(whole)
+      expect([...below(index), ...found({ firstTransaction })]).toEqual(full)
     }
   })
 
-  test('too many name a smaller range that can be answered', () => {
+  test('with too many results names a smaller range that fits', () => {
     const { view, logs } = filled()
     let fromBlock = 0n
     let found: readonly { log: Log; block: Block; transactionIndex: number }[] = []
@@ -476,7 +495,7 @@ describe('logs', () => {
     expect(found.map(({ log }) => log)).toEqual(logs.map(({ log }) => log))
   })
 
-  test('a search stops when its time is over', () => {
+  test('stops when its time is over', () => {
     const { view } = filled()
     let blocks = 0
     const isExpired = () => blocks++ === 2
@@ -485,7 +504,7 @@ describe('logs', () => {
   })
 })
 
-test('an endpoint shows its own heads, and the same cache key for the same answers', () => {
+test('an endpoint has its own heads, and its cache keys change only with them', () => {
   const { driver, reader } = open(64)
   const chain = reader(0)
   driver.payload(1)
@@ -528,7 +547,7 @@ test('an endpoint shows its own heads, and the same cache key for the same answe
   expect(changed(() => driver.seal())).toEqual([true, true, true, false, false, false])
 })
 
-test('latest of the flashblocks endpoint may be the canonical head', () => {
+test('latest of the flashblocks endpoint can be the canonical head', () => {
   const { driver, reader } = open(64)
   driver.payload(1)
   driver.seal()

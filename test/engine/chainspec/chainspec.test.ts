@@ -1,4 +1,7 @@
-/** Forks, genesis blocks and base fees of every chain that has a name, of genesis files, and of development chains. */
+/**
+ * Forks, genesis blocks and base fees of every named chain, of genesis files, and of development
+ * chains.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,12 +16,11 @@ import {
 } from '../../../engine/chainspec/base-fee.ts'
 import { DEV_ACCOUNTS, DEV_MNEMONIC } from '../../../engine/chainspec/dev-accounts.ts'
 import { ChainError } from '../../../engine/chainspec/error.ts'
+import { SYSTEM_CONTRACTS } from '../../../engine/chainspec/genesis.ts'
 import { genesisFileOf } from '../../../engine/chainspec/genesis-writer.ts'
 import { chainOfGenesis, chainSpec } from '../../../engine/chainspec/registry.ts'
-import { SYSTEM_CONTRACTS } from '../../../engine/chainspec/system-contracts.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
-import type { Header } from '../../../engine/primitives/header.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { type Header, hashHeader } from '../../../engine/primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { EMPTY_ROOT } from '../../../engine/primitives/keccak.ts'
 import { encodeRlp } from '../../../engine/primitives/rlp.ts'
@@ -35,7 +37,7 @@ function file(name: string, content: string): string {
   return path
 }
 
-describe('the genesis.json of a development chain makes the same chain', () => {
+describe('the genesis.json of a development chain', () => {
   const alloc = file(
     'own-alloc.json',
     '{"0x00000000000000000000000000000000000000aa": {"balance": "0x1", "nonce": "0x2", "code": "0x6001", "storage": {"0x1": "0x2"}}}',
@@ -45,12 +47,13 @@ describe('the genesis.json of a development chain makes the same chain', () => {
     ['xlayer-testnet', { chainId: 77, gasLimit: 40_000_000, blockTime: 2 }],
     ['op-mainnet', { allocFile: alloc }],
     ['op-sepolia', { chainId: 78, blockTime: 1 }],
-  ])('%s', (name, options) => {
+  ])('makes the same chain: %s', (name, options) => {
     const chain = chainSpec({ name, dev: { genesisTimestamp: 1_700_000_000, ...options } })
     const read = chainOfGenesis(JSON.parse(genesisFileOf(chain)))
     const { number, timestamp } = chain.genesisHeader
     expect(bytesToHex(read.genesisHash)).toBe(bytesToHex(chain.genesisHash))
-    // Who follows it takes no edits of its state: those are the development chain's own (ADR 40).
+    // A follower takes no edits of the state, because only the development chain itself has them
+    // (ADR 40).
     expect(read.rulesAt(number, timestamp)).toEqual({
       ...chain.rulesAt(number, timestamp),
       hasEdits: false,
@@ -60,7 +63,7 @@ describe('the genesis.json of a development chain makes the same chain', () => {
   })
 })
 
-describe('known chains', () => {
+describe('a known chain', () => {
   test.each([
     [
       'xlayer',
@@ -128,7 +131,7 @@ describe('known chains', () => {
       0n,
       '0xf1deb67ee953f94d8545d2647918687fa8ba1f30fa6103771f11b7c483984070',
     ],
-  ])('%s has its genesis', (name, chainId, number, hash) => {
+  ])('named %s has its genesis', (name, chainId, number, hash) => {
     const chain = chainSpec({ name })
     expect([chain.name, chain.chainId, chain.genesisNumber]).toEqual([name, chainId, number])
     expect(bytesToHex(chain.genesisHash)).toBe(hash)
@@ -157,7 +160,7 @@ describe('known chains', () => {
     ['op-sepolia', 1_781_712_001n, 'karst', 'osaka'],
     ['op-mainnet', 1_783_526_400n, 'jovian', 'prague'],
     ['op-mainnet', 1_783_526_401n, 'karst', 'osaka'],
-  ])('%s at %s is %s on %s', (name, time, fork, spec) => {
+  ])('named %s at time %s has the fork %s on %s', (name, time, fork, spec) => {
     expect(rulesAt(name, time)).toMatchObject({ fork, spec, isOptimism: true })
   })
 
@@ -176,7 +179,7 @@ describe('known chains', () => {
     ['zora-sepolia', 41_815_999n, undefined],
     ['mode-sepolia', 46_922_035n, undefined],
     ['worldchain-sepolia', 34_160_688n, undefined],
-  ])('%s has its first blocks of Karst and Lagoon', (name, karst, lagoon) => {
+  ])('named %s has its first blocks of Karst and Lagoon', (name, karst, lagoon) => {
     const { genesisHeader, genesisNumber, blockTime, schedule } = chainSpec({ name })
     const seconds = BigInt(blockTime)
     const firstAt = (time: bigint | undefined) =>
@@ -195,11 +198,11 @@ describe('known chains', () => {
     ['worldchain', 1_777_593_599n, 'isthmus', 250n, 10n],
     ['worldchain-sepolia', 1_788_868_800n, 'karst', 250n, 10n],
     ['soneium-minato', 1_730_106_000n, 'granite', 250n, 6n],
-  ])('%s at %s is %s, with its own fees', (name, time, fork, denominator, elasticity) => {
+  ])('named %s at time %s has %s and its own fees', (name, time, fork, denominator, elasticity) => {
     expect(rulesAt(name, time)).toMatchObject({ fork, eip1559: { denominator, elasticity } })
   })
 
-  test('every rule of Jovian', () => {
+  test('has every rule of Jovian', () => {
     expect(rulesAt('xlayer', 1_764_691_201n)).toEqual({
       chainId: 196n,
       fork: 'jovian',
@@ -257,17 +260,18 @@ describe('known chains', () => {
       blockReward: 0n,
     })
   })
-  test('Karst changes the EVM, the gas limit of a transaction and two contracts, and nothing else', () => {
+  test('changes only the EVM, the gas limit of a transaction and two contracts at Karst', () => {
     const jovian = rulesAt('op-mainnet', 1_783_526_400n)
     const maxInputBytes = { 8: 57_600, 12: 288_960, 14: 278_784, 15: 156_672 }
     expect(rulesAt('op-mainnet', 1_783_526_401n)).toEqual({
       ...jovian,
-      ...{ fork: 'karst', spec: 'osaka' },
+      fork: 'karst',
+      spec: 'osaka',
       evm: { spec: 'osaka', chainId: 10n, precompiles: { p256VerifyGas: 6900n, maxInputBytes } },
       gas: { ...jovian.gas, limit: 16_777_216n },
     })
   })
-  test('every rule of OP Mainnet at Ecotone', () => {
+  test('named OP Mainnet has every rule of Ecotone', () => {
     expect(rulesAt('op-mainnet', 1_710_374_401n)).toMatchObject({
       evm: { spec: 'cancun', precompiles: undefined },
       l1Fee: 'blobs',
@@ -283,13 +287,13 @@ describe('known chains', () => {
     })
     expect(rulesAt('op-mainnet', 1_704_992_400n).eip1559.denominator).toBe(50n)
   })
-  test('blocks under the same forks share one object', () => {
+  test('has one rules object for blocks under the same forks', () => {
     const chain = chainSpec({ name: 'xlayer' })
     expect(chain.rulesAt(42_810_022n, 1_761_579_058n)).toBe(
       chain.rulesAt(43_000_000n, 1_761_600_000n),
     )
   })
-  test('an unknown name says which there are', () => {
+  test('with an unknown name is refused with the list of known names', () => {
     expect(() => chainSpec({ name: 'xlyer' })).toThrow(
       /^xlyer is neither a known chain \(xlayer, xlayer-testnet, op-mainnet, unichain, \S.*, worldchain-sepolia\) nor a file/,
     )
@@ -297,7 +301,7 @@ describe('known chains', () => {
 })
 
 const dev = { genesisTimestamp: 1_800_000_000 }
-describe('development chain', () => {
+describe('a development chain', () => {
   const chain = chainSpec({ name: 'xlayer', dev })
   test('has the newest rules and the id of its base', () => {
     expect([chain.chainId, chain.genesisNumber, chain.blockTime]).toEqual([196n, 0n, 1])
@@ -325,7 +329,7 @@ describe('development chain', () => {
     expect(hashHeader(header)).toEqual(chain.genesisHash)
     expect(nextBaseFee(chain, header, 1_800_000_001n)).toBe(100_000_000n)
   })
-  test('equal options give an equal genesis, another time another', () => {
+  test('has an equal genesis for equal options, and another one for another time', () => {
     expect(chainSpec({ name: 'xlayer', dev }).genesisHash).toEqual(chain.genesisHash)
     const later = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_800_000_001 } })
     expect(later.genesisHash).not.toEqual(chain.genesisHash)
@@ -339,7 +343,8 @@ describe('development chain', () => {
       expect(chain.alloc?.get(address)?.balance).toBe(10_000n * 10n ** 18n)
     }
   })
-  // The transactions by which their authors deployed them, signed by nobody's key: they fix address and code together.
+  // These are the transactions with which their authors deployed the contracts, signed by nobody's
+  // key; they fix address and code together.
   test.each([
     [
       '0x000f3df6d732807ef1319fb7b8bb8522d0beac02',
@@ -396,7 +401,7 @@ describe('development chain', () => {
       '0xa9092bc02e2000a3f8996d1991621e9a03ef2dfe',
     )
   })
-  test('has its chain from a genesis file too, when that is of an OP chain', () => {
+  test('can be made from a genesis file, if that is of an OP chain', () => {
     const config = { ...OP_CONFIG, chainId: 77 }
     const spec = chainSpec({ name: file('op.json', JSON.stringify({ config })), dev })
     expect(spec.chainId).toBe(77n)
@@ -411,11 +416,11 @@ describe('development chain', () => {
     ['gasUsed', '0x5208', '21000'],
     ['excessBlobGas', '0x1', '1'],
     ['parentHash', `0x${'12'.repeat(32)}`, `0x${'12'.repeat(32)}`],
-  ])('refuses a genesis file that begins later, by its %s', (key, value, shown) => {
+  ])('refuses a genesis file that starts later, by its %s', (key, value, valueText) => {
     const config = { ...OP_CONFIG, chainId: 77 }
     const name = file('later.json', JSON.stringify({ config, [key]: value }))
     expect(() => chainSpec({ name, dev })).toThrow(
-      `${name}: genesis.${key} is ${shown}, and a development chain begins at block 0 with nothing before it`,
+      `${name}: genesis.${key} is ${valueText}, and a development chain begins at block 0 with nothing before it`,
     )
     const first = file('first.json', JSON.stringify({ config, [key]: `0x${'00'.repeat(32)}` }))
     if (key === 'parentHash') expect(chainSpec({ name: first, dev }).genesisNumber).toBe(0n)
@@ -447,43 +452,47 @@ const OP_CONFIG = {
   optimism: { eip1559Elasticity: 6, eip1559Denominator: 50, eip1559DenominatorCanyon: 250 },
 }
 
-describe('genesis file', () => {
+describe('a genesis file', () => {
   const faults: [name: string, json: unknown, message: string][] = [
-    ['no object', [], 'genesis: expected an object, got an array'],
-    ['no config', {}, 'genesis.config: expected an object, got nothing'],
-    ['no id', { config: {} }, 'genesis.config.chainId: expected a number, got nothing'],
+    ['a value that is not an object', [], 'genesis: expected an object, got an array'],
+    ['a missing config', {}, 'genesis.config: expected an object, got nothing'],
     [
-      'a fraction',
+      'a missing chain id',
+      { config: {} },
+      'genesis.config.chainId: expected a number, got nothing',
+    ],
+    [
+      'a chain id that is a fraction',
       { config: { chainId: 1.5 } },
       'genesis.config.chainId: expected a number, got 1.5',
     ],
     [
-      'a wide time',
+      'a timestamp above 64 bits',
       { config: { chainId: 1 }, timestamp: '0x10000000000000000' },
       'genesis.timestamp: expected 0 to 2^64 - 1, got 18446744073709551616',
     ],
     [
-      'a short address',
+      'an address that is too short',
       { config: { chainId: 1 }, alloc: { '0x12': {} } },
       'genesis.alloc: address 0x12: expected 0x and 20 bytes, got 1 bytes',
     ],
     [
-      'an address twice',
+      'the same address twice',
       { config: { chainId: 1 }, alloc: { ['aB'.repeat(20)]: {}, [`0x${'ab'.repeat(20)}`]: {} } },
       `genesis.alloc: 0x${'ab'.repeat(20)} stands there twice`,
     ],
     [
-      'odd code',
+      'code with half a byte',
       { config: { chainId: 1 }, alloc: { ['ab'.repeat(20)]: { code: '0x1' } } },
       `genesis.alloc.${'ab'.repeat(20)}.code: expected 0x and whole bytes, got 0x1`,
     ],
     [
-      'a fork without the one before',
+      'a fork whose predecessor is not set',
       { config: { ...L1_CONFIG, chainId: 1, osakaTime: 5 } },
       'genesis.config: osakaTime is set, pragueTime is not',
     ],
     [
-      'a fork before the one before',
+      'a fork earlier than its predecessor',
       { config: { ...L1_CONFIG, chainId: 1, cancunTime: 5, pragueTime: 4 } },
       'genesis.config: pragueTime 4 is before cancunTime 5',
     ],
@@ -493,15 +502,15 @@ describe('genesis file', () => {
       'genesis.config.optimism.eip1559Elasticity is 0, expected more',
     ],
     [
-      'a merge nobody can place',
+      'a merge at an unknown block',
       { config: { ...L1_CONFIG, chainId: 1, terminalTotalDifficulty: 9 } },
       "genesis.config: the first block's difficulty 0 does not reach the terminalTotalDifficulty 9; mergeNetsplitBlock expected",
     ],
   ]
-  test.each(faults)('%s is refused', (_name, json, message) => {
+  test.each(faults)('is refused for %s', (_name, json, message) => {
     expect(() => chainOfGenesis(json)).toThrow(new ChainError(message))
   })
-  test('any values at the known keys give a chain, or a ChainError', () => {
+  test('with any values at the known keys gives a chain or a ChainError', () => {
     const value = fc.oneof(
       fc.constantFrom(0, 1, '0x0', '0x1', '5', '0x', '', null, -1, `0x${'12'.repeat(32)}`),
       fc.jsonValue({ maxDepth: 2 }),
@@ -528,12 +537,12 @@ describe('genesis file', () => {
       { numRuns: 300 },
     )
   })
-  test('broken JSON names its file', () => {
+  test('with broken JSON is named in the error', () => {
     const path = file('broken.json', '{')
     expect(() => chainSpec({ name: path })).toThrow(ChainError)
     expect(() => chainSpec({ name: path })).toThrow(path)
   })
-  test('op-geth: the optimism section and a state root in place of accounts', () => {
+  test('of op-geth may have an optimism section, and a state root for its accounts', () => {
     const stateHash = `0x${'12'.repeat(32)}`
     const chain = chainOfGenesis({ config: OP_CONFIG, stateHash, gasLimit: '0x1c9c380' })
     expect(bytesToHex(chain.genesisHeader.stateRoot)).toBe(stateHash)
@@ -543,12 +552,15 @@ describe('genesis file', () => {
   })
 
   const paths = ['chain-facts/ethtest-chain', 'rpc-compat/tests']
-  test.skipIf(paths.some(isAbsent)).each(paths)('%s: the parent of block 1', async (path) => {
-    const { decodeBlocks } = await import('../../../engine/primitives/block-codec.ts')
-    const chain = chainSpec({ name: conformance(`${path}/genesis.json`) })
-    const [first] = decodeBlocks(readFileSync(conformance(`${path}/chain.rlp`)))
-    expect(bytesToHex(chain.genesisHash)).toBe(bytesToHex(first!.header.parentHash))
-  })
+  test.skipIf(paths.some(isAbsent)).each(paths)(
+    'of %s has the parent hash of block 1',
+    async (path) => {
+      const { decodeBlocks } = await import('../../../engine/primitives/block-codec.ts')
+      const chain = chainSpec({ name: conformance(`${path}/genesis.json`) })
+      const [first] = decodeBlocks(readFileSync(conformance(`${path}/chain.rlp`)))
+      expect(bytesToHex(chain.genesisHash)).toBe(bytesToHex(first!.header.parentHash))
+    },
+  )
   test.skipIf(isAbsent('rpc-compat/tests')).each([
     [2n, 20n, 'homestead', 5n, undefined],
     [3n, 30n, 'tangerineWhistle', 5n, undefined],
@@ -558,7 +570,7 @@ describe('genesis file', () => {
     [42n, 420n, 'cancun', 0n, 6n],
     [48n, 480n, 'osaka', 0n, 9n],
     [54n, 540n, 'bpo2', 0n, 21n],
-  ])('all L1 forks: block %s is %s', (number, time, spec, reward, maxBlobs) => {
+  ])('has all L1 forks: block %s at time %s', (number, time, spec, reward, maxBlobs) => {
     const chain = chainSpec({ name: conformance('rpc-compat/tests/genesis.json') })
     const rules = chain.rulesAt(number, time)
     expect(rules.spec).toBe(spec)
@@ -571,7 +583,7 @@ describe('genesis file', () => {
 describe('extraData', () => {
   const uint32 = fc.bigInt({ min: 1n, max: (1n << 32n) - 1n })
   const uint64 = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n })
-  test('there and back', () => {
+  test('decodes to what was encoded', () => {
     fc.assert(
       fc.property(uint32, uint32, uint64, (denominator, elasticity, minBaseFee) => {
         const jovian = { denominator, elasticity, minBaseFee }
@@ -594,7 +606,7 @@ describe('extraData', () => {
   })
 })
 
-describe('base fee', () => {
+describe('the base fee', () => {
   const xlayer = chainSpec({ name: 'xlayer' })
   const xlayerTestnet = chainSpec({ name: 'xlayer-testnet' })
   const child = (chain: ChainSpec, changes: Partial<Header>) => {
@@ -607,15 +619,19 @@ describe('base fee', () => {
     gasLimit: 40_000_000n,
   })
   test.each([
-    ['after the genesis of X Layer', child(xlayer, {}), 99_999_999n],
-    ['after the genesis of its test network', child(xlayerTestnet, {}), 99_600_000n],
+    ['the first block after the genesis of X Layer', child(xlayer, {}), 99_999_999n],
     [
-      'constant with denominator 10^8',
+      'the first block after the genesis of its test network',
+      child(xlayerTestnet, {}),
+      99_600_000n,
+    ],
+    [
+      'an unchanged fee with denominator 10^8',
       child(xlayer, { extraData: hexToBytes('0x0005f5e10000000001'), baseFeePerGas: 99_999_999n }),
       99_999_999n,
     ],
     [
-      'at the target',
+      'a block that uses exactly the gas target',
       child(xlayer, { ...jovian(0n), gasUsed: 20_000_000n, baseFeePerGas: 1000n }),
       1000n,
     ],
@@ -625,29 +641,33 @@ describe('base fee', () => {
       1004n,
     ],
     [
-      'at least one wei more',
+      'an increase of at least one wei',
       child(xlayer, { ...jovian(0n), gasUsed: 20_000_001n, baseFeePerGas: 5n }),
       6n,
     ],
     ['an empty block', child(xlayer, { ...jovian(0n), baseFeePerGas: 1000n }), 996n],
     [
-      'the DA footprint when it is more',
+      'a DA footprint larger than the used gas',
       child(xlayer, { ...jovian(0n), blobGasUsed: 40_000_000n, baseFeePerGas: 1000n }),
       1004n,
     ],
-    ['never below the minimum', child(xlayer, { ...jovian(998n), baseFeePerGas: 1000n }), 998n],
     [
-      'raised to the minimum',
+      'a fee that stops at the minimum',
+      child(xlayer, { ...jovian(998n), baseFeePerGas: 1000n }),
+      998n,
+    ],
+    [
+      'a fee raised to the minimum',
       child(xlayer, { ...jovian(5000n), gasUsed: 20_000_000n, baseFeePerGas: 1000n }),
       5000n,
     ],
-  ])('%s', (_name, fee, expected) => {
+  ])('is right: %s', (_name, fee, expected) => {
     expect(fee).toBe(expected)
   })
-  test('the DA footprint does not count before Jovian', () => {
+  test('ignores the DA footprint before Jovian', () => {
     expect(child(xlayer, { blobGasUsed: 50_000_000n })).toBe(child(xlayer, {}))
   })
-  test('the first block that has one', () => {
+  test('is 1 gwei in the first block that has one', () => {
     const chain = chainOfGenesis({
       config: {
         ...L1_CONFIG,
@@ -661,10 +681,10 @@ describe('base fee', () => {
     expect(chain.genesisHeader.baseFeePerGas).toBeUndefined()
     expect(nextBaseFee(chain, chain.genesisHeader, 1n)).toBe(1_000_000_000n)
   })
-  test('wrong extraData of a parent is an error', () => {
+  test('is refused for a parent with wrong extraData', () => {
     expect(() => child(xlayer, { timestamp: 1_800_000_000n })).toThrow(ExtraDataError)
   })
-  test('moves by a denominator at most, towards the target', () => {
+  test('moves towards the target, by at most one part of the denominator', () => {
     const uint = (max: bigint) => fc.bigInt({ min: 0n, max })
     fc.assert(
       fc.property(
@@ -684,7 +704,7 @@ describe('base fee', () => {
   })
 })
 
-/** A legacy transaction that creates a contract, before EIP-155. */
+/** Serializes a legacy transaction that creates a contract, before EIP-155. */
 function serialize(fields: Record<'gasPrice' | 'gas' | 'input' | 'r' | 's', string>): string {
   const { gasPrice, gas, input, r, s } = fields
   const item = (hex: string) => {

@@ -1,4 +1,4 @@
-/** Times of forks that nobody knows are refused by name, in a genesis.json and by --fork-time alike. */
+/** Times of unknown forks are refused by name, in a genesis.json and by --fork-time alike. */
 import { describe, expect, test } from 'vitest'
 import { differingForks } from '../../../engine/chainspec/fork-times.ts'
 import { NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
@@ -9,12 +9,32 @@ import { forkTimesOf } from '../../../workers/config/fork-time.ts'
 
 /** An OP chain with every fork up to Jovian. */
 const CONFIG = {
-  ...{ chainId: 901, homesteadBlock: 0, eip150Block: 0, eip155Block: 0, eip158Block: 0 },
-  ...{ byzantiumBlock: 0, constantinopleBlock: 0, petersburgBlock: 0, istanbulBlock: 0 },
-  ...{ berlinBlock: 0, londonBlock: 0, mergeNetsplitBlock: 0, terminalTotalDifficulty: 0 },
-  ...{ shanghaiTime: 0, cancunTime: 0, pragueTime: 0, bedrockBlock: 0, regolithTime: 0 },
-  ...{ canyonTime: 0, ecotoneTime: 0, fjordTime: 0, graniteTime: 0, holoceneTime: 0 },
-  ...{ isthmusTime: 0, jovianTime: 0, optimism: { eip1559Elasticity: 6, eip1559Denominator: 50 } },
+  chainId: 901,
+  homesteadBlock: 0,
+  eip150Block: 0,
+  eip155Block: 0,
+  eip158Block: 0,
+  byzantiumBlock: 0,
+  constantinopleBlock: 0,
+  petersburgBlock: 0,
+  istanbulBlock: 0,
+  berlinBlock: 0,
+  londonBlock: 0,
+  mergeNetsplitBlock: 0,
+  terminalTotalDifficulty: 0,
+  shanghaiTime: 0,
+  cancunTime: 0,
+  pragueTime: 0,
+  bedrockBlock: 0,
+  regolithTime: 0,
+  canyonTime: 0,
+  ecotoneTime: 0,
+  fjordTime: 0,
+  graniteTime: 0,
+  holoceneTime: 0,
+  isthmusTime: 0,
+  jovianTime: 0,
+  optimism: { eip1559Elasticity: 6, eip1559Denominator: 50 },
 }
 const genesis = (config: object) => ({
   config: { ...CONFIG, ...config },
@@ -24,21 +44,21 @@ const genesis = (config: object) => ({
 const rulesOf = (config: object, time = 100n) => chainOfGenesis(genesis(config)).rulesAt(1n, time)
 
 describe('a genesis.json', () => {
-  test('has karstTime', () => {
+  test('starts Karst at karstTime', () => {
     expect(rulesOf({ karstTime: 100 })).toMatchObject({ fork: 'karst', spec: 'osaka' })
     expect(rulesOf({ karstTime: 100 }, 99n)).toMatchObject({ fork: 'jovian', spec: 'prague' })
   })
-  test.each(['osakaTime', 'bpo1Time'])('%s does nothing on an OP chain', (key) => {
+  test.each(['osakaTime', 'bpo1Time'])('with %s changes nothing on an OP chain', (key) => {
     expect(rulesOf({ osakaTime: 0, [key]: 0 })).toEqual(rulesOf({}))
   })
-  test('an OP fork brings the fork of Ethereum that it comes with', () => {
+  test('starts the Ethereum fork that belongs to an OP fork', () => {
     const without = { shanghaiTime: null, cancunTime: null, pragueTime: null, karstTime: 0 }
     expect(rulesOf(without)).toEqual(rulesOf({ karstTime: 0 }))
     const later = { pragueTime: null, isthmusTime: 50, jovianTime: 50 }
     expect(rulesOf(later, 49n)).toMatchObject({ spec: 'cancun', hasDelegations: false })
     expect(rulesOf(later, 50n)).toMatchObject({ spec: 'prague', hasDelegations: true })
   })
-  test('null is no time', () => {
+  test('has no time where it has null', () => {
     expect(
       rulesOf({ amsterdamTime: null, lagoonTime: null, karstTme: null, karstTime: null }),
     ).toEqual(rulesOf({}))
@@ -55,15 +75,15 @@ describe('a genesis.json', () => {
     ['cel2Time', 'is no fork'],
     ['denimTime', 'is no fork'],
     ['amsterdamTime', 'this version does not know Amsterdam, '],
-  ])('%s is refused', (key, says) => {
+  ])('with %s is refused', (key, expected) => {
     for (const time of [0, 1_799_683_201, '0x10']) {
       const read = () => chainOfGenesis(genesis({ [key]: time }))
       expect(read).toThrow(`genesis.config.${key}`)
-      expect(read).toThrow(says)
+      expect(read).toThrow(expected)
       expect(read).toThrow('null')
     }
   })
-  test.each(['lagoonTime', 'interopTime'])('%s starts Lagoon', (key) => {
+  test.each(['lagoonTime', 'interopTime'])('with %s starts Lagoon', (key) => {
     const config = { karstTime: 0, [key]: 100 }
     expect(rulesOf(config, 99n)).toEqual(rulesOf({ karstTime: 0 }))
     expect(rulesOf(config)).toEqual({
@@ -73,7 +93,7 @@ describe('a genesis.json', () => {
     })
     expect(() => chainOfGenesis(genesis({ [key]: 100 }))).toThrow('karstTime is not')
   })
-  test('Karst needs Jovian', () => {
+  test('with Karst needs Jovian', () => {
     expect(() => chainOfGenesis(genesis({ jovianTime: null, karstTime: 5 }))).toThrow(
       'genesis.config: karstTime is set, jovianTime is not',
     )
@@ -94,14 +114,14 @@ describe('--fork-time', () => {
     return 'taken'
   }
   test.each([
-    ['--fork-time=karts=5', 'no fork of this version is called "karts"; nearest: karst'],
-    ['--fork-time=Karst=5', 'no fork of this version is called "Karst"; nearest: karst'],
-    ['--fork-time=karstTime=5', 'no fork of this version is called "karstTime"'],
-    ['--fork-time=london=5', 'no fork of this version is called "london"'],
-    ['--fork-time=zzzzzzzz=5', 'it knows shanghai, '],
+    ['--fork-time=karts=5', 'unknown fork "karts"; nearest: karst'],
+    ['--fork-time=Karst=5', 'unknown fork "Karst"; nearest: karst'],
+    ['--fork-time=karstTime=5', 'unknown fork "karstTime"'],
+    ['--fork-time=london=5', 'unknown fork "london"'],
+    ['--fork-time=zzzzzzzz=5', 'this version knows shanghai, '],
     ['--fork-time=lagoon=5', 'lagoon 5 is before karst 1783526401'],
-    ['--fork-time=interop=5', 'no fork of this version is called "interop"'],
-    ['--fork-time=amsterdam=5', 'this version does not know Amsterdam'],
+    ['--fork-time=interop=5', 'unknown fork "interop"'],
+    ['--fork-time=amsterdam=5', 'this version does not support Amsterdam'],
     ['--fork-time=karst', 'expected NAME=TIMESTAMP or NAME=off, such as karst=1783526401'],
     ['--fork-time=karst=5=6', 'expected NAME=TIMESTAMP or NAME=off'],
     ['--fork-time=karst=', 'karst: expected an integer from 0 to 253402300799, or "off"'],
@@ -115,10 +135,10 @@ describe('--fork-time', () => {
     ['--fork-time=karst=1764691200', 'karst 1764691200 is before jovian 1764691201'],
     ['--fork-times=karst=5', 'unknown flag --fork-times; nearest: --fork-time'],
     ['--karst-time=5', 'unknown flag --karst-time; --help lists the flags'],
-  ])('%s is refused', (given, says) => {
-    expect(problem(given)).toContain(says)
+  ])('%s is refused', (given, expected) => {
+    expect(problem(given)).toContain(expected)
   })
-  test('of a chain without OP forks', () => {
+  test('of an OP fork is refused on a chain without OP forks', () => {
     const { optimism: _, ...ethereum } = { ...CONFIG, bedrockBlock: null, regolithTime: null }
     const none = Object.fromEntries(
       ['canyon', 'ecotone', 'fjord', 'granite', 'holocene', 'isthmus', 'jovian'].map((name) => [
@@ -143,7 +163,7 @@ describe('--fork-time', () => {
     ['jovian=off,karst=off,lagoon=off', 'op-sepolia', 'isthmus', 1_900_000_000n],
     ['isthmus=1750000000', 'op-sepolia', 'holocene', 1_749_999_999n],
     ['isthmus=1750000000', 'op-sepolia', 'isthmus', 1_750_000_000n],
-  ])('%s on %s: %s', (given, name, fork, time) => {
+  ])('%s on %s gives %s', (given, name, fork, time) => {
     if (given === 'karst=5') {
       expect(() => chainSpec({ name, forkTimes: { karst: 5 } })).toThrow('is before jovian')
       return
@@ -151,11 +171,11 @@ describe('--fork-time', () => {
     const chain = chainSpec({ name, forkTimes: forkTimesOf(given.split(',')) })
     const rules = chain.rulesAt(160_000_000n, time)
     expect(rules.fork).toBe(fork)
-    // Prague comes and goes with Isthmus.
+    // Prague is active exactly with Isthmus.
     expect(rules.hasDelegations).toBe(fork !== 'holocene')
   })
 
-  test('of a development chain, whose older forks stand', () => {
+  test('on a development chain moves only forks newer than its genesis', () => {
     const dev = { genesisTimestamp: 1_000 }
     const chain = chainSpec({ name: 'xlayer', dev, forkTimes: { karst: 2_000 } })
     expect(chain.rulesAt(5n, 1_999n).fork).toBe('jovian')
@@ -168,7 +188,7 @@ describe('--fork-time', () => {
   })
 })
 
-test('what differs between two schedules, and from when on', () => {
+test('the differing forks of two schedules are named, with the time of the difference', () => {
   const karst = (at: bigint) => ({ ...NEWEST_AT_0, karst: at })
   expect(differingForks(karst(5n), karst(5n))).toEqual([])
   expect(differingForks(karst(5n), karst(9n))).toEqual([{ name: 'karst', from: 5n }])

@@ -1,4 +1,7 @@
-/** L1 attributes, L1 fee, operator fee and DA footprint: recorded OP blocks, and the formulas by hand. */
+/**
+ * L1 attributes, L1 fee, operator fee and DA footprint are checked with recorded OP blocks. They
+ * are also checked with the formulas by hand.
+ */
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { nextBaseFee } from '../../../engine/chainspec/base-fee.ts'
@@ -18,7 +21,7 @@ import {
   rollupData,
 } from '../../../engine/chainspec/l1-fee.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hashHeader } from '../../../engine/primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { orderedRoot } from '../../../engine/primitives/ordered-root.ts'
 import { decodeTransaction } from '../../../engine/primitives/transaction-codec.ts'
@@ -65,7 +68,7 @@ describe('L1 attributes', () => {
     ['blobs', 164],
     ['operator', 176],
     ['footprint', 178],
-  ] as const)('%s there and back', (form, length) => {
+  ] as const)('in the form %s decode to what was encoded', (form, length) => {
     fc.assert(
       fc.property(attributes, (all) => {
         const calldata = encodeL1Attributes(all, form)
@@ -80,12 +83,12 @@ describe('L1 attributes', () => {
     )
   })
   test.each(['0x', '0x3db6be2b', '0x01020304', `0x3db6be2b${'00'.repeat(175)}`])(
-    '%s is none',
+    'are not read from %s',
     (hex) => {
       expect(decodeL1Attributes(hexToBytes(hex))).toBeUndefined()
     },
   )
-  test('form by rules', () => {
+  test('have the form of their rules', () => {
     expect([canyon, ecotone, isthmus, jovian].map((rules) => rules.l1Attributes)).toEqual([
       'overhead',
       'blobs',
@@ -96,7 +99,7 @@ describe('L1 attributes', () => {
 })
 
 const recorded = 'op-blocks/op-mainnet-blocks.json.gz'
-describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
+describe.skipIf(isAbsent(recorded))('a recorded block of OP Mainnet', () => {
   let blocks: ReadonlyMap<bigint, JsonBlock>
   beforeAll(() => {
     blocks = new Map(readBlocks(recorded).map((block) => [BigInt(block.number!), block]))
@@ -112,7 +115,7 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
     151_861_709n,
   ]
 
-  test.each(numbers)('%s: its first transaction from its attributes', (number) => {
+  test.each(numbers)('%s has the first transaction that its attributes give', (number) => {
     const { transactions, rawTransactions, timestamp } = blocks.get(number)!
     const { form, attributes } = decodeL1Attributes(hexToBytes(transactions[0]!.input!))!
     expect(form).toBe(opMainnet.rulesAt(number, BigInt(timestamp!)).l1Attributes)
@@ -121,7 +124,7 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
     expect(bytesToHex(deposit.hash)).toBe(transactions[0]!.hash)
     expect(bytesToHex(deposit.sourceHash)).toBe(transactions[0]!.sourceHash)
   })
-  test.each(numbers.slice(-2))('%s: DA footprint', (number) => {
+  test.each(numbers.slice(-2))('%s has the DA footprint of its transactions', (number) => {
     const { transactions, rawTransactions, timestamp, blobGasUsed } = blocks.get(number)!
     const { attributes } = decodeL1Attributes(hexToBytes(transactions[0]!.input!))!
     const rules = opMainnet.rulesAt(number, BigInt(timestamp!))
@@ -134,7 +137,7 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
     [142_156_623n, 142_156_624n],
     [142_156_624n, 142_156_625n],
     [151_861_708n, 151_861_709n],
-  ])('base fee of the block after %s', (parent, child) => {
+  ])('gives the base fee of the block after %s', (parent, child) => {
     const { timestamp, baseFeePerGas } = blocks.get(child)!
     const fee = nextBaseFee(opMainnet, headerOfJson(blocks.get(parent)!), BigInt(timestamp!))
     expect(fee).toBe(BigInt(baseFeePerGas!))
@@ -142,41 +145,46 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
 })
 
 const witness = (number: number) => `op-blocks/op-sepolia-${number}.json.gz`
-describe.skipIf(isAbsent(witness(26_207_960)))('recorded blocks of OP Sepolia', () => {
+describe.skipIf(isAbsent(witness(26_207_960)))('a recorded block of OP Sepolia', () => {
   const opSepolia = chainSpec({ name: 'op-sepolia' })
-  test.each([26_207_960, 26_207_961, 26_207_962])('%s: hash, base fee, L1 attributes', (number) => {
-    const [{ parent_header: parent, expected_block_hash: hash, executing_payload: payload }, next] =
-      [number, number + 1].map((height) => readWitness(witness(height))) as [Witness, Witness]
-    const header = headerOfJson(next.parent_header)
-    expect(bytesToHex(hashHeader(header))).toBe(hash)
-    expect(nextBaseFee(opSepolia, headerOfJson(parent), header.timestamp)).toBe(
-      header.baseFeePerGas,
-    )
-    const deposit = decodeTransaction(hexToBytes(payload.transactions[0]!))
-    const { form, attributes } = decodeL1Attributes(deposit.input)!
-    expect(form).toBe(opSepolia.rulesAt(header.number, header.timestamp).l1Attributes)
-    expect(l1AttributesDeposit(attributes, form)).toEqual(deposit)
-    const roots = orderedRoot(payload.transactions.map(hexToBytes))
-    expect(bytesToHex(roots)).toBe(bytesToHex(header.transactionsRoot))
-  })
+  test.each([26_207_960, 26_207_961, 26_207_962])(
+    '%s: hash, fee and attributes match',
+    (number) => {
+      const [
+        { parent_header: parent, expected_block_hash: hash, executing_payload: payload },
+        next,
+      ] = [number, number + 1].map((height) => readWitness(witness(height))) as [Witness, Witness]
+      const header = headerOfJson(next.parent_header)
+      expect(bytesToHex(hashHeader(header))).toBe(hash)
+      expect(nextBaseFee(opSepolia, headerOfJson(parent), header.timestamp)).toBe(
+        header.baseFeePerGas,
+      )
+      const deposit = decodeTransaction(hexToBytes(payload.transactions[0]!))
+      const { form, attributes } = decodeL1Attributes(deposit.input)!
+      expect(form).toBe(opSepolia.rulesAt(header.number, header.timestamp).l1Attributes)
+      expect(l1AttributesDeposit(attributes, form)).toEqual(deposit)
+      const roots = orderedRoot(payload.transactions.map(hexToBytes))
+      expect(bytesToHex(roots)).toBe(bytesToHex(header.transactionsRoot))
+    },
+  )
 })
 
-describe('fastlz', () => {
-  // Specifications of Fjord, and the reference implementations' own vectors.
+describe('the FastLZ length', () => {
+  // The vectors come from the specification of Fjord and the reference implementations.
   test.each([
     ['nothing', '0x', 0],
     ['1000 zeros', `0x${'00'.repeat(1000)}`, 21],
     ['1000 ones', `0x${'ff'.repeat(1000)}`, 21],
-    ['12 bytes, no place for a match', `0x${'01'.repeat(12)}`, 13],
+    ['12 bytes, too few for a match', `0x${'01'.repeat(12)}`, 13],
     [
       '16 literals, a copy of 12, 5 literals',
       `0x${'00112233445566778899aabbccddeeff'.repeat(2)}01`,
       17 + 3 + 6,
     ],
-  ])('%s', (_name, hex, expected) => {
+  ])('is right for %s', (_name, hex, expected) => {
     expect(fastlzLength(hexToBytes(hex))).toBe(expected)
   })
-  test('literals alone cost one byte in 32 more, and no input costs more', () => {
+  test('is bounded by the length of the data, and repeated bytes cost little', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 3000 }), (data) => {
         const literal = data.length + Math.ceil(data.length / 32)
@@ -210,7 +218,7 @@ describe('fastlz', () => {
   })
 })
 
-describe('fees', () => {
+describe('the fees of a transaction', () => {
   const parameters = {
     baseFee: 1_000_000_000n,
     blobBaseFee: 10_000_000n,
@@ -222,9 +230,9 @@ describe('fees', () => {
     overhead: 188n,
     scalar: 684_000n,
   }
-  // 20 zero bytes and 30 others: 560 gas of calldata; smaller than the least estimate.
+  // 20 zero bytes and 30 others cost 560 gas of calldata, and are below the minimum estimate.
   const data = rollupData(concatBytes(new Uint8Array(20), noise(30)))
-  test('what counts of an envelope', () => {
+  test('depend on the zero bytes, other bytes and size of its envelope', () => {
     expect(data).toEqual({ zeroBytes: 20n, nonZeroBytes: 30n, estimatedSize: 100_000_000n })
     const long = rollupData(noise(1000))
     expect(long.estimatedSize).toBe(836_500n * BigInt(fastlzLength(noise(1000))) - 42_585_600n)
@@ -240,10 +248,10 @@ describe('fees', () => {
     ['regolith', canyon, 748n, (748n * 10n ** 9n * 684_000n) / 10n ** 6n],
     ['ecotone', ecotone, 560n, (560n * 32_030_000_000n) / 16_000_000n],
     ['fjord', jovian, 1600n, 3_203_000n],
-  ])('L1 fee %s', (_name, rules, gasUsed, fee) => {
+  ])('have the L1 fee of %s', (_name, rules, gasUsed, fee) => {
     expect(l1Cost(data, parameters, rules)).toEqual({ gasUsed, fee })
   })
-  test('the first Ecotone block pays as before', () => {
+  test('in the first Ecotone block are those from before', () => {
     const unset = { ...parameters, baseFeeScalar: 0n, blobBaseFeeScalar: 0n, blobBaseFee: 0n }
     expect(l1Cost(data, unset, ecotone)).toEqual(l1Cost(data, parameters, canyon))
   })
@@ -251,15 +259,15 @@ describe('fees', () => {
     ['none', ecotone, 0n],
     ['isthmus', isthmus, (21_000n * 1_439_103_868n) / 1_000_000n + 1_256_417_826_609_331_460n],
     ['jovian', jovian, 21_000n * 1_439_103_868n * 100n + 1_256_417_826_609_331_460n],
-  ])('operator fee %s', (_name, rules, fee) => {
+  ])('have the operator fee of %s', (_name, rules, fee) => {
     expect(operatorFee(21_000n, parameters, rules)).toBe(fee)
   })
-  test('DA footprint', () => {
+  test('include a DA footprint at Jovian only', () => {
     expect(daFootprint(data, parameters, jovian)).toBe(40_000n)
     expect(daFootprint(data, parameters, isthmus)).toBe(0n)
     expect(daFootprint(data, { ...parameters, daFootprintGasScalar: 0n }, jovian)).toBe(0n)
   })
-  test('parameters from storage, and which slots are read', () => {
+  test('have parameters from storage, for which only the needed slots are read', () => {
     const slots = new Map([
       [1, bigintToBytes(7n, 32)],
       [3, hexToBytes(`0x${'00'.repeat(16)}0000146b000f79c50000000000000004`)],
@@ -280,26 +288,29 @@ describe('fees', () => {
       scalar: 684_000n,
     }
     const read = (rules: Parameters<typeof l1FeeParameters>[0], empty: readonly number[] = []) => {
-      const asked: number[] = []
+      const requested: number[] = []
       const found = l1FeeParameters(rules, (number) => {
-        asked.push(number)
+        requested.push(number)
         return empty.includes(number) ? new Uint8Array(32) : slots.get(number)!
       })
-      return { asked: asked.sort(), found }
+      return { requested: requested.sort(), found }
     }
     const none = { overhead: 0n, scalar: 0n }
     const noOperator = { operatorFeeScalar: 0n, operatorFeeConstant: 0n, daFootprintGasScalar: 0n }
     const noBlob = { blobBaseFee: 0n, baseFeeScalar: 0n, blobBaseFeeScalar: 0n }
-    expect(read(jovian)).toEqual({ asked: [1, 3, 7, 8], found: { ...all, ...none } })
-    expect(read(isthmus)).toEqual({ asked: [1, 3, 7, 8], found: { ...all, ...none } })
-    expect(read(ecotone)).toEqual({ asked: [1, 3, 7], found: { ...all, ...none, ...noOperator } })
+    expect(read(jovian)).toEqual({ requested: [1, 3, 7, 8], found: { ...all, ...none } })
+    expect(read(isthmus)).toEqual({ requested: [1, 3, 7, 8], found: { ...all, ...none } })
+    expect(read(ecotone)).toEqual({
+      requested: [1, 3, 7],
+      found: { ...all, ...none, ...noOperator },
+    })
     const old = { ...all, ...noOperator, ...noBlob }
-    expect(read(ecotone, [3, 7])).toEqual({ asked: [1, 3, 5, 6, 7], found: old })
-    expect(read(canyon)).toEqual({ asked: [1, 5, 6], found: old })
-    expect(read(bedrock)).toEqual({ asked: [1, 5, 6], found: old })
+    expect(read(ecotone, [3, 7])).toEqual({ requested: [1, 3, 5, 6, 7], found: old })
+    expect(read(canyon)).toEqual({ requested: [1, 5, 6], found: old })
+    expect(read(bedrock)).toEqual({ requested: [1, 5, 6], found: old })
   })
-  describe('figures of a receipt', () => {
-    const figures = (
+  describe('in a receipt', () => {
+    const feeInputs = (
       rules: typeof jovian,
       changes: Partial<typeof parameters> = {},
       isDeposit = false,
@@ -313,8 +324,8 @@ describe('fees', () => {
       l1BlobBaseFeeScalar: 3n,
     }
     const noOperator = { operatorFeeScalar: 0n, operatorFeeConstant: 0n }
-    test('Jovian', () => {
-      expect(figures(jovian)).toEqual({
+    test('have all fields at Jovian', () => {
+      expect(feeInputs(jovian)).toEqual({
         ...fjord,
         operatorFeeScalar: parameters.operatorFeeScalar,
         operatorFeeConstant: parameters.operatorFeeConstant,
@@ -322,28 +333,28 @@ describe('fees', () => {
         blobGasUsed: 40_000n,
       })
     })
-    test('no operator figures when both are 0', () => {
-      expect(figures(isthmus, noOperator)).toEqual(fjord)
+    test('have no operator fields when both are 0', () => {
+      expect(feeInputs(isthmus, noOperator)).toEqual(fjord)
     })
-    test('a deposit pays nothing', () => {
-      expect(figures(isthmus, noOperator, true)).toEqual({ ...fjord, l1Fee: 0n })
+    test('are 0 for a deposit', () => {
+      expect(feeInputs(isthmus, noOperator, true)).toEqual({ ...fjord, l1Fee: 0n })
     })
-    test('before Ecotone a scalar as a decimal number', () => {
-      expect(figures(canyon)).toEqual({
+    test('have a decimal scalar before Ecotone', () => {
+      expect(feeInputs(canyon)).toEqual({
         l1GasPrice: 1_000_000_000n,
         l1GasUsed: 748n,
         l1Fee: 511_632_000_000n,
         l1FeeScalar: '0.684',
       })
-      expect(figures(canyon, { scalar: 3_000_000n })?.l1FeeScalar).toBe('3')
+      expect(feeInputs(canyon, { scalar: 3_000_000n })?.l1FeeScalar).toBe('3')
     })
-    test('none on an L1 chain', () => {
-      expect(figures({ ...jovian, l1Fee: 'none' })).toBeUndefined()
+    test('are absent on an L1 chain', () => {
+      expect(feeInputs({ ...jovian, l1Fee: 'none' })).toBeUndefined()
     })
   })
 })
 
-/** Bytes without a zero and hardly a repetition, the same at each call. */
+/** Makes bytes without a zero and with hardly any repetition, the same at each call. */
 function noise(length: number): Uint8Array {
   let state = 1
   return Uint8Array.from({ length }, () => {
@@ -352,7 +363,10 @@ function noise(length: number): Uint8Array {
   })
 }
 
-/** The compressor's loop step by step, as unlike ours as can be: it writes the stream and counts it. */
+/**
+ * Repeats the compressor's loop step by step, independently of our code: it writes the stream and
+ * counts the bytes.
+ */
 function referenceLength(data: Uint8Array): number {
   const out: number[] = []
   const table = new Map<number, number>()

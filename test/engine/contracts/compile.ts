@@ -1,6 +1,7 @@
 /**
- * What engine/contracts/compiled.json must hold: the code of the contracts, and what it was made from. Printed, or written with --write.
- * A process of its own: the compiler takes 200 MB.
+ * This command prints the correct contents of engine/contracts/compiled.json, or writes them with
+ * --write: the code of the contracts, and its sources. It is a process of its own, because the
+ * compiler takes 200 MB.
  * Usage: npm run contracts -- [--write]
  */
 import { createHash } from 'node:crypto'
@@ -13,12 +14,12 @@ const folder = new URL('../../../engine/contracts/', import.meta.url)
 const settings = {
   optimizer: { enabled: true, runs: 200 },
   evmVersion: 'prague',
-  // Nothing of the sources' form gets into the code.
+  // The code does not depend on the form of the sources.
   metadata: { appendCBOR: false, bytecodeHash: 'none' },
 }
 const outputSelection = { '*': { '*': ['evm.deployedBytecode.object'] } }
 
-/** The part of solc-js that is used: standard JSON in, standard JSON out. */
+/** Only this part of solc-js is used: standard JSON in, standard JSON out. */
 type Compiler = { compile(input: string): string; version(): string }
 type Output = {
   readonly errors?: readonly { readonly severity: string; readonly formattedMessage: string }[]

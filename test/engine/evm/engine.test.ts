@@ -22,21 +22,21 @@ import {
 describeEngines((engine) => {
   const RICH = { balance: 10n ** 20n }
 
-  /** A session over accounts 1 (rich) and 2 (with the code). */
+  /** Opens a session over accounts 1 (rich) and 2 (with the code). */
   function open(code: string, others: Record<number, WorldAccount> = {}, spec = 'prague'): Session {
     const session = engine.openSession(world({ 1: RICH, 2: { code }, ...others }), BLOCK, {
       ...PRAGUE,
       spec,
     })
-    session.beginTransaction()
+    session.startTransaction()
     return session
   }
   const run = async (code: string, changes = {}, others = {}): Promise<Outcome> =>
     open(code, others).run(message(changes))
-  /** MSTORE at 0 and RETURN of the top of the stack. */
+  /** The code stores the top of the stack at 0 and returns it. */
   const RETURN_TOP = '5f5260205ff3'
 
-  describe('outcomes', () => {
+  describe('the outcome of a run', () => {
     const halts: [code: string, reason: string][] = [
       ['01', 'stack underflow (0 <=> 2)'],
       ['6001 01', 'stack underflow (1 <=> 2)'],
@@ -49,11 +49,11 @@ describeEngines((engine) => {
       [`7f${'ff'.repeat(32)} 51`, 'gas uint64 overflow'],
       ['6001 5f 5f 3e', 'return data out of bounds'],
     ]
-    test.each(halts)('%s halts: %s', async (code, reason) => {
+    test.each(halts)('of the code %s is a halt: %s', async (code, reason) => {
       expect(await run(code)).toEqual({ status: 'halt', reason })
     })
 
-    test('write protection inside a static call is not seen outside', async () => {
+    test('is a success when only a nested static call hits write protection', async () => {
       const outcome = await run(
         `5f5f5f5f${push(3)}5afa${RETURN_TOP}`,
         {},
@@ -62,7 +62,7 @@ describeEngines((engine) => {
       expect(outcome).toMatchObject({ status: 'success', output: word(0n) })
     })
 
-    test('a revert gives gas and output back and undoes', async () => {
+    test('is a revert that returns gas and output and undoes all changes', async () => {
       const session = open('60015f55 602a5f52 60205ffd')
       const before = session.checkpoint()
       const outcome = await session.run(message())
@@ -71,7 +71,7 @@ describeEngines((engine) => {
       expect(session.diff(before)).toEqual([])
     })
 
-    test('success reports logs and the refund', async () => {
+    test('is a success with the logs and the gas refund', async () => {
       const session = open(`5f5f55 602a 5f5260205f a0 00`, {
         2: { code: '5f5f55 602a5f52 60205fa0', storage: { 0: 1n } },
       })
@@ -82,24 +82,24 @@ describeEngines((engine) => {
       })
     })
 
-    test('a created contract takes its address from nonce − 1', async () => {
+    test('has the address of a created contract, computed from nonce − 1', async () => {
       const session = open('')
       session.setNonce(address(1), 1n)
       const outcome = await session.run(message({ to: undefined, input: bytes('6001 5ff3') }))
       expect(outcome).toMatchObject({ status: 'success' })
       if (outcome.status !== 'success') return
-      // keccak256(rlp([0x0001…0001, 0]))[12:]
+      // The address is keccak256(rlp([0x0001…0001, 0]))[12:].
       expect(session.code(outcome.created!)).toEqual(bytes('00'))
       expect(session.account(outcome.created!).nonce).toBe(1n)
     })
 
-    test('a creation by a sender at its last nonce does not begin: gas and nonce stay', async () => {
+    test('is a halt without gas use if a sender at the maximum nonce creates', async () => {
       const last = 2n ** 64n - 1n
       const session = open('', { 1: { ...RICH, nonce: last } })
-      const told: unknown[] = []
+      const reported: unknown[] = []
       session.setTrace({
-        enter: (kind, from, to, value) => void told.push([kind, from, to, value]),
-        exit: (error, gasUsed) => void told.push([error, gasUsed]),
+        enter: (kind, from, to, value) => void reported.push([kind, from, to, value]),
+        exit: (error, gasUsed) => void reported.push([error, gasUsed]),
       })
       session.setNonce(address(1), 0n)
       const creation = message({ to: undefined, input: bytes('6001 5ff3'), value: 3n })
@@ -109,13 +109,13 @@ describeEngines((engine) => {
         gasLeft: 100_000n,
       })
       expect(session.account(address(1))).toMatchObject({ nonce: last, balance: RICH.balance })
-      expect(told).toEqual([
+      expect(reported).toEqual([
         ['CREATE', address(1), undefined, 3n],
         ['nonce uint64 overflow', 0n],
       ])
     })
 
-    test('a contract at its last nonce creates nothing; the one before it does', async () => {
+    test('contains a creation unless the creating contract is at the maximum nonce', async () => {
       const created = async (nonce: bigint, opcode: string) => {
         const session = open('', { 2: { code: `5f5f5f5f${opcode}${RETURN_TOP}`, nonce } })
         const outcome = await session.run(message())
@@ -128,7 +128,7 @@ describeEngines((engine) => {
       }
     })
 
-    test('the counter of refunds begins with what the message brings', async () => {
+    test('counts refunds on top of the refund that the message starts with', async () => {
       const refunds = async (code: string, changes = {}) => {
         const session = open('', { 2: { code, storage: { 1: 5n } }, 3: { code: '5f5f55 5f5ffd' } })
         const seen: bigint[] = []
@@ -139,14 +139,14 @@ describeEngines((engine) => {
       expect(await refunds('5f600155 00')).toEqual([12_500n, 17_300n, 17_300n])
       expect(await refunds('5f600155 00', { refund: undefined })).toEqual([0n, 4_800n, 4_800n])
       expect(await refunds('5f600155 5f5ffd')).toEqual([12_500n, 17_300n, undefined])
-      // A frame that fails takes back what it added, and no more.
+      // A frame that fails reverts only its own refund.
       const calling = `5f5f5f5f5f${push(3)}5af1 00`
       expect(await refunds(calling)).toEqual([12_500n, 12_500n, 12_500n])
       const nothing = await open('').run(message({ to: address(9), refund: 25_000n }))
       expect(nothing).toMatchObject({ status: 'success', refund: 25_000n })
     })
 
-    test('code that cannot be stored', async () => {
+    test('is a halt with the reason why created code cannot be stored', async () => {
       const create = (input: string, gas = 100_000n) => {
         const session = open('')
         session.setNonce(address(1), 1n)
@@ -166,14 +166,14 @@ describeEngines((engine) => {
       })
     })
 
-    test('a value the sender has not got', async () => {
+    test('is a halt when the sender does not have the value', async () => {
       expect(await run('', { from: address(9), value: 1n })).toEqual({
         status: 'halt',
         reason: 'insufficient balance for transfer',
       })
     })
 
-    test('the block is what the contract reads', async () => {
+    test('contains the block fields that the contract reads', async () => {
       const reads: [opcode: string, value: bigint][] = [
         ['43', BLOCK.number],
         ['42', BLOCK.timestamp],
@@ -190,8 +190,8 @@ describeEngines((engine) => {
     })
   })
 
-  describe('bounds', () => {
-    test('fuel, deadline and memory stop a run and leave the session as it was', async () => {
+  describe('a bounded run', () => {
+    test('stops at its fuel, deadline or memory and leaves the session unchanged', async () => {
       const session = open(`60015f55 5b 6004 56`)
       const gas = 10n ** 9n
       const before = session.checkpoint()
@@ -199,8 +199,8 @@ describeEngines((engine) => {
         status: 'stopped',
         why: 'fuel',
       })
-      let looks = 0
-      const isExpired = () => ++looks > 3
+      let checks = 0
+      const isExpired = () => ++checks > 3
       expect(await session.run(message({ gas }), { isExpired })).toEqual({
         status: 'stopped',
         why: 'deadline',
@@ -215,8 +215,8 @@ describeEngines((engine) => {
       expect(await session.run(message())).toEqual({ status: 'halt', reason: 'out of gas' })
     })
 
-    test('fuel counts calls and jumps backward', async () => {
-      // Round and round, five times.
+    test('uses fuel for calls and backward jumps', async () => {
+      // The loop runs five times.
       const loop = '6005 5b 6001 90 03 80 6002 57 00'
       const status = async (code: string, fuel: number) =>
         (await open(code).run(message(), { fuel })).status
@@ -231,59 +231,65 @@ describeEngines((engine) => {
   })
 
   describe('a lost run', () => {
-    /** Account 2 calls 3, which reads a slot and then runs for ever, 12 gas for three steps: how many until 2 Mgas are gone. */
+    /**
+     * Account 2 calls 3, which reads a slot and then loops for ever, 12 gas for three steps. Gives
+     * the number of steps until 2 Mgas are used up.
+     */
     async function steps(isLost: (reads: number) => boolean): Promise<number> {
       let reads = 0
       let count = 0
       const caller = { code: `5f5f5f5f5f ${push(3)} 5af1` }
-      const whole = world({ 1: RICH, 2: caller, 3: { code: '5f5450 5b 6003 56' } })
+      const full = world({ 1: RICH, 2: caller, 3: { code: '5f5450 5b 6003 56' } })
       const reader: StateReader = {
-        ...whole,
+        ...full,
         slot(...of) {
           reads++
-          return whole.slot(...of)
+          return full.slot(...of)
         },
       }
       const session = engine.openSession(reader, BLOCK, PRAGUE)
-      session.beginTransaction()
+      session.startTransaction()
       session.setTrace({ step: () => void count++ })
       await session.run(message({ gas: 2_000_000n }), { isLost: () => isLost(reads) })
       session.close()
       return count
     }
 
-    test('ends soon after what it was lost by', async () => {
+    test('ends within a million gas after the read that lost it, or after its start', async () => {
       expect(await steps(() => false)).toBeGreaterThan(450_000)
-      const most = 1_000_000 / 4 + 100
+      const max = 1_000_000 / 4 + 100
       for (const isLost of [(reads: number) => reads > 0, () => true]) {
         const count = await steps(isLost)
         expect(count).toBeGreaterThan(40_000)
-        expect(count).toBeLessThan(most)
+        expect(count).toBeLessThan(max)
       }
     })
   })
 
-  describe('reads that fail', () => {
-    /** Account 1 is rich, account 2 runs the code, account 3 fails as told. */
+  describe('a failing read', () => {
+    /**
+     * Opens a session in which account 1 is rich, account 2 runs the code, and account 3 fails on
+     * demand.
+     */
     function failing(
       code: string,
       fail: () => 'missing',
     ): { session: Session; reader: StateReader } {
-      const whole = world({ 1: RICH, 2: { code } })
+      const full = world({ 1: RICH, 2: { code } })
       const reader: StateReader = {
-        ...whole,
+        ...full,
         account: (words, out, at) =>
           bytesToHex(new Uint8Array(words.buffer, words.byteOffset, 20)) === bytesToHex(address(3))
             ? fail()
-            : whole.account(words, out, at),
+            : full.account(words, out, at),
       }
       const session = engine.openSession(reader, BLOCK, PRAGUE)
-      session.beginTransaction()
-      return { session, reader: whole }
+      session.startTransaction()
+      return { session, reader: full }
     }
     const code = `60015f55 ${push(3)} 31`
 
-    test('missing is an outcome', async () => {
+    test('of missing state ends the run with the outcome missing', async () => {
       const { session, reader } = failing(code, () => 'missing')
       expect(await session.run(message())).toEqual({
         status: 'missing',
@@ -293,11 +299,11 @@ describeEngines((engine) => {
       expect(session.diff(0)).toEqual([])
       expect(() => session.account(address(3))).toThrow(MissingError)
       session.reopen(reader, BLOCK)
-      session.beginTransaction()
+      session.startTransaction()
       expect(await session.run(message())).toMatchObject({ status: 'success' })
     })
 
-    test('a void view passes through, from a nested call too', async () => {
+    test('of a void view throws the error of the view, also from a nested call', async () => {
       const gone = new ViewError('void', 'unfolded')
       const { session } = failing(`60015f55 5f5f5f5f5f${push(3)}5af1`, () => {
         throw gone
@@ -311,13 +317,13 @@ describeEngines((engine) => {
   })
 
   describe('sessions', () => {
-    /** Reads slot 0 and sets it to 9, transient slot 0 too. */
+    /** The code reads slot 0 and sets slot 0 and transient slot 0 to 9. */
     const code = `5f54 60095f55 60095f5d ${RETURN_TOP}`
     const opened = (value: bigint) => open('', { 2: { code, storage: { 0: value } } })
     const outputOf = (outcome: Outcome) =>
       outcome.status === 'success' ? bytesToBigint(outcome.output) : outcome
 
-    test('that run at the same time, and in turn, each see their own state', async () => {
+    test('that run at the same time or in turn each see their own state', async () => {
       const sessions = [1n, 2n, 3n, 4n].map(opened)
       const all = await Promise.all(sessions.map((session) => session.run(message())))
       expect(all.map(outputOf)).toEqual([1n, 2n, 3n, 4n])
@@ -330,7 +336,7 @@ describeEngines((engine) => {
       expect(outputOf(await sessions[0]!.run(message()))).toBe(9n)
     })
 
-    test('go on after one that was stopped inside a call', async () => {
+    test('run correctly after another one was stopped inside a call', async () => {
       const endless = open(`60015f55 5f5f5f5f5f${push(3)}5af1`, { 3: { code: '5b5f56' } })
       const stopped = await endless.run(message(), { fuel: 50 })
       expect(stopped).toMatchObject({ status: 'stopped' })
@@ -338,15 +344,15 @@ describeEngines((engine) => {
     })
   })
 
-  describe('transactions', () => {
-    test('warm addresses, originals and transient storage end with the transaction', async () => {
-      // Returns the gas of an SLOAD, then writes; TLOAD must be 0 at the start.
+  describe('a transaction', () => {
+    test('loses its warm slots, original values and transient storage at its end', async () => {
+      // The code returns the gas of an SLOAD, then writes; TLOAD must be 0 at the start.
       const code = `5a 5f54 50 5a 90 03 60015f55 60015f5d ${RETURN_TOP}`
       const session = open(code)
       const first = await session.run(message())
       const second = await session.run(message())
       session.endTransaction()
-      session.beginTransaction()
+      session.startTransaction()
       const third = await session.run(message())
       const gas = (outcome: Outcome) =>
         outcome.status === 'success' ? bytesToBigint(outcome.output) : -1n
@@ -354,7 +360,7 @@ describeEngines((engine) => {
       expect(await open(`5f5c${RETURN_TOP}`).run(message())).toMatchObject({ output: word(0n) })
     })
 
-    test('what was touched and is empty goes', async () => {
+    test('deletes touched empty accounts at its end, but not in Homestead', async () => {
       const session = open('')
       await session.run(message({ to: address(7) }))
       session.addBalance(address(8), 5n)
@@ -367,7 +373,7 @@ describeEngines((engine) => {
       expect(homestead.diff(0).map((change) => change.address)).toEqual([address(7)])
     })
 
-    test('self-destruction: Shanghai removes the contract and every slot, Cancun only moves the balance', async () => {
+    test('deletes a self-destructed contract in Shanghai, but not in Cancun', async () => {
       const others = { 2: { code: `${push(5)}ff`, balance: 9n, storage: { 1: 11n, 2: 22n } } }
       const shanghai = open('', others, 'shanghai')
       await shanghai.run(message())
@@ -386,7 +392,7 @@ describeEngines((engine) => {
       expect(cancun.slot(address(2), word(1n))).toEqual(word(11n))
     })
 
-    test('what is created and destroyed in one transaction leaves nothing', async () => {
+    test('leaves nothing of a contract that it creates and destroys', async () => {
       const session = open('')
       session.setNonce(address(1), 1n)
       const outcome = await session.run(
@@ -397,7 +403,7 @@ describeEngines((engine) => {
       expect(session.diff(0).map((change) => change.address)).toEqual([address(1), address(5)])
     })
 
-    test('accessed tells what became warm', async () => {
+    test('lists the addresses and slots that became warm', async () => {
       const session = open(`60035450 ${push(5)} 31`)
       session.warm(address(6), [word(1n)])
       await session.run(message())
@@ -466,12 +472,12 @@ describeEngines((engine) => {
           break
         case 'transaction':
           session.endTransaction()
-          session.beginTransaction()
+          session.startTransaction()
       }
   }
 
   const START = { 1: { balance: 1n, storage: { 0: 1n, 1: 2n } }, 2: { code: '00', balance: 2n } }
-  function look(session: Session) {
+  function inspect(session: Session) {
     return [1, 2, 3].map((n) => ({
       ...session.account(address(n)),
       code: session.code(address(n)),
@@ -489,23 +495,23 @@ describeEngines((engine) => {
   describe('the journal', () => {
     const steps = fc.array(step, { maxLength: 12 })
 
-    test('revert undoes, over transactions too', () => {
+    test('reverts all steps after a checkpoint, also those of later transactions', () => {
       fc.assert(
-        fc.property(steps, steps, (kept, undone) => {
+        fc.property(steps, steps, (retained, undone) => {
           const sessions = [0, 1].map(() => engine.openSession(world(START), BLOCK, PRAGUE))
           const [session, other] = sessions as [Session, Session]
-          for (const each of sessions) take(each, kept)
+          for (const each of sessions) take(each, retained)
           const mark = session.checkpoint()
           take(session, undone)
           session.revert(mark)
           expect(session.diff(mark)).toEqual([])
           expect(sorted(session.diff(0))).toEqual(sorted(other.diff(0)))
-          expect(look(session)).toEqual(look(other))
+          expect(inspect(session)).toEqual(inspect(other))
         }),
       )
     })
 
-    test('clearing a storage lists nothing before a diff is asked for', () => {
+    test('clears a storage without listing its slots until a diff is requested', () => {
       const slots = () => {
         throw new ViewError('pruned', 'no list')
       }
@@ -525,7 +531,7 @@ describeEngines((engine) => {
       ])
     })
 
-    test('reader + diff = state, and diffs in a row are the whole diff', () => {
+    test('gives diffs that merge into one and that lead from the reader to the state', () => {
       fc.assert(
         fc.property(steps, steps, (first, second) => {
           const reader = world(START)
@@ -534,16 +540,16 @@ describeEngines((engine) => {
           session.endTransaction()
           const mark = session.checkpoint()
           const one = session.diff(0)
-          session.beginTransaction()
+          session.startTransaction()
           take(session, second)
           session.endTransaction()
           const two = session.diff(mark)
           expect(sorted(mergeDiffs([one, two]))).toEqual(sorted(mergeDiffs([session.diff(0)])))
-          const end = look(session)
+          const end = inspect(session)
           reader.apply(one)
           reader.apply(two)
           session.reopen(reader, BLOCK)
-          expect(look(session)).toEqual(end)
+          expect(inspect(session)).toEqual(end)
         }),
       )
     })

@@ -1,4 +1,7 @@
-/** Why code halts, in the words of go-ethereum 1.17.5, by fork: what its gas handlers say comes behind "out of gas: ". */
+/**
+ * Halt reasons are those of go-ethereum 1.17.5, by fork; the texts of its gas handlers follow "out
+ * of gas: ".
+ */
 import { describe, expect, test } from 'vitest'
 import type { TraceSink } from '../../../engine/evm/engine.ts'
 import { makeReferenceEngine } from '../../../engine/evm/reference/reference.ts'
@@ -6,11 +9,11 @@ import { BLOCK, message, PRAGUE, push, world } from '../../fixtures/world.ts'
 
 const engine = makeReferenceEngine()
 const HUGE = `7f${'ff'.repeat(32)}`
-/** Beyond what any gas pays for, within 64 bits. */
+/** The offset is beyond any payable memory, but within 64 bits. */
 const FAR = '651fffffffffff'
 const PROTECTED = 'out of gas: write protection'
 const SHORT = 'out of gas: out of gas'
-/** Twice, so that the second run finds its jump table made. */
+/** The second run finds its jump table made. */
 const RUNS = 2
 
 type Case = [code: string, reason: string, options?: { gas?: bigint; spec?: string }]
@@ -20,12 +23,12 @@ async function reasonOf(code: string, { gas = 100_000n, spec = 'prague' } = {}):
     ...PRAGUE,
     spec,
   })
-  session.beginTransaction()
+  session.startTransaction()
   const outcome = await session.run(message({ gas }))
   return outcome.status === 'halt' ? outcome.reason : outcome.status
 }
 
-describe('of a message', () => {
+describe('the result of a message', () => {
   const cases: Case[] = [
     ['60015f55', 'out of gas: not enough gas for reentrancy sentry', { gas: 2_305n }],
     ['60015f55', 'out of gas', { gas: 2_306n }],
@@ -43,7 +46,8 @@ describe('of a message', () => {
     ['5f', 'invalid opcode: PUSH0', { spec: 'london' }],
     ['5e', 'invalid opcode: MCOPY', { spec: 'london' }],
     ['4b', 'invalid opcode: SLOTNUM'],
-    // Memory: out of 64 bits is found first, out of reach with the price; before both comes what the opcode takes in any case.
+    // Memory: an overflow of 64 bits is found first, and unpayable memory with the price. The
+    // opcode's fixed price comes before both.
     [`${HUGE}51`, 'gas uint64 overflow'],
     [`${FAR}51`, 'out of gas: gas uint64 overflow'],
     [`${FAR}51`, 'out of gas', { gas: 5n }],
@@ -55,7 +59,8 @@ describe('of a message', () => {
     ['60015f5f3e', 'return data out of bounds'],
     [`60015f${FAR}3e`, 'out of gas: gas uint64 overflow'],
     ['60015f5f3e', 'out of gas', { gas: 10n }],
-    // Calls: all of the price is checked where it is computed, since Prague; a cold address and a CALL's transfer before.
+    // Calls: since Prague the whole price is checked where it is computed. Before, a cold address
+    // and a CALL's transfer were checked earlier.
     [`5f5f5f5f${push(9)}5afa`, 'out of gas', { gas: 110n }],
     [`5f5f5f5f${push(9)}5afa`, SHORT, { gas: 120n }],
     [`60006000600060006000${push(9)}5af1`, SHORT, { gas: 2_000n, spec: 'london' }],
@@ -72,7 +77,7 @@ describe('of a message', () => {
       'out of gas: gas uint64 overflow',
       { spec: 'homestead' },
     ],
-    // SELFDESTRUCT to a cold address.
+    // SELFDESTRUCT goes to a cold address.
     [`${push(9)}ff`, 'out of gas', { gas: 5_002n }],
     [`${push(9)}ff`, SHORT, { gas: 7_000n }],
     [`61c001 5f 5f f0`, 'out of gas: max initcode size exceeded: code size 49153 limit 49152'],
@@ -87,28 +92,28 @@ describe('of a message', () => {
     ],
     [`61c001 6000 6000 f0`, 'success', { spec: 'london' }],
   ]
-  test.each(cases)('%s: %s %o', async (code, reason, options) => {
+  test.each(cases)('with code %s is "%s" (options %o)', async (code, reason, options) => {
     const bare = code.replaceAll(' ', '')
     for (let run = 0; run < RUNS; run++) expect(await reasonOf(bare, options)).toBe(reason)
   })
 })
 
-describe('of a static call, as a tracer is told', () => {
+describe('the traced result of a static call', () => {
   const cases: [name: string, code: string, reason: string, spec?: string][] = [
     ['SSTORE', '60015f55', PROTECTED],
     ['CREATE', '5f5f5ff0', PROTECTED],
-    ['CREATE of too much', '61c0015f5ff0', PROTECTED],
+    ['CREATE with too much init code', '61c0015f5ff0', PROTECTED],
     ['CREATE2', '5f5f5f5ff5', PROTECTED],
     ['CALL with value', `5f5f5f5f6001${push(9)}5af1`, PROTECTED],
     ['CALL with value', `60006000600060006001${push(9)}5af1`, PROTECTED, 'london'],
-    ['CALL without', `5f5f5f5f5f${push(9)}5af1`, 'ok'],
+    ['CALL without value', `5f5f5f5f5f${push(9)}5af1`, 'ok'],
     ['CALLCODE with value', `5f5f5f5f6001${push(9)}5af2`, 'ok'],
     ['SELFDESTRUCT', '5fff', PROTECTED],
     ['LOG1', '5f5f5fa1', 'write protection'],
     ['TSTORE', '5f5f5d', 'write protection'],
-    ['LOG0 with memory out of 64 bits', `6001${HUGE}a0`, 'gas uint64 overflow'],
+    ['LOG0 with memory beyond 64 bits', `6001${HUGE}a0`, 'gas uint64 overflow'],
   ]
-  test.each(cases)('%s %s: %s', async (_, code, reason, spec = 'prague') => {
+  test.each(cases)('with %s (code %s) is "%s"', async (_, code, reason, spec = 'prague') => {
     const errors: (string | undefined)[] = []
     let logs = 0
     const sink: TraceSink = { exit: (error) => void errors.push(error), log: () => void logs++ }
@@ -116,7 +121,7 @@ describe('of a static call, as a tracer is told', () => {
     const accounts = { 1: { balance: 1n }, 2: { code: calling }, 3: { code } }
     const session = engine.openSession(world(accounts), BLOCK, { ...PRAGUE, spec })
     session.setTrace(sink)
-    session.beginTransaction()
+    session.startTransaction()
     await session.run(message({ gas: 200_000n }))
     expect(errors.at(-2) ?? 'ok').toBe(reason)
     expect(logs).toBe(0)

@@ -1,4 +1,4 @@
-/** Whoever opens a session of the EVM closes it, however its work ends. */
+/** Every caller that opens a session of the EVM closes it, however its work ends. */
 import { describe, expect, test } from 'vitest'
 import type { Endpoint } from '../../../engine/chain/types.ts'
 import { ClosedError, type Outcome, type Session } from '../../../engine/evm/engine.ts'
@@ -13,9 +13,9 @@ import { ImportError, openImport } from '../../../engine/sources/import.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { createMemoryDatabase } from '../../../engine/storage/database/memory.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../../rpc/methods/index.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { describeEngines } from '../../fixtures/engines.ts'
 import { ATTRIBUTES, testChain } from '../../fixtures/op-block.ts'
 import { CHAIN, createProducer, send } from '../../fixtures/producer.ts'
@@ -23,7 +23,7 @@ import { testRpc } from '../../fixtures/rpc.ts'
 import { sequencedChain } from '../../fixtures/sequenced-chain.ts'
 import { testOutput } from '../../fixtures/trace-output.ts'
 import { address, BLOCK, message, PRAGUE, push, world } from '../../fixtures/world.ts'
-import { canonical, createBranches, seal, show } from '../../fixtures/writer-branches.ts'
+import { canonical, createBranches, publishBlock, seal } from '../../fixtures/writer-branches.ts'
 import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const branches = await createBranches()
@@ -31,7 +31,7 @@ const producer = createProducer()
 const [first] = [await producer.build(producer.genesis, 1, [[send(0, 0), send(1, 0)]])]
 
 describeEngines((engine) => {
-  /** Nothing is left open by what runs in it, and something was opened. */
+  /** Checks that the run opens sessions and leaves none open. */
   async function leavesNothing(run: () => unknown): Promise<void> {
     const before = engine.opened
     await run()
@@ -42,15 +42,15 @@ describeEngines((engine) => {
   describe('a session', () => {
     const open = () => engine.openSession(world({ 1: { balance: 5n } }), BLOCK, PRAGUE)
 
-    test('is good for nothing after its end', () => {
+    test('throws ClosedError at every use after it is closed', () => {
       const session = open()
-      session.beginTransaction()
+      session.startTransaction()
       session.close()
       const uses: readonly ((closed: Session) => unknown)[] = [
         (closed) => closed.close(),
         (closed) => closed.account(address(1)),
         (closed) => closed.addBalance(address(1), 1n),
-        (closed) => closed.beginTransaction(),
+        (closed) => closed.startTransaction(),
         (closed) => closed.run(message()),
         (closed) => closed.checkpoint(),
         (closed) => closed.diff(0),
@@ -60,26 +60,26 @@ describeEngines((engine) => {
       for (const use of uses) expect(() => use(session)).toThrow(ClosedError)
     })
 
-    test('keeps what it gave', async () => {
+    test('leaves its outcome and its diff unchanged after it is closed', async () => {
       const session = engine.openSession(
         world({ 1: { balance: 5n }, 2: { code: '602a5f5560205fa0 602a5f5260205ff3' } }),
         BLOCK,
         PRAGUE,
       )
-      session.beginTransaction()
+      session.startTransaction()
       const outcome = (await session.run(message())) as Outcome & { status: 'success' }
       const diff = session.diff(0)
       const copy = structuredClone({ outcome, diff })
       session.close()
       const other = open()
-      other.beginTransaction()
+      other.startTransaction()
       await other.run(message({ input: new Uint8Array(64).fill(1) }))
       other.close()
       expect({ outcome, diff }).toEqual(copy)
     })
   })
 
-  describe('calls', () => {
+  describe('the sessions of a request', () => {
     const options = (changes: Partial<CallOptions> = {}): CallOptions => ({
       engine,
       chain: { ...testChain(), chainId: 196n },
@@ -91,7 +91,7 @@ describeEngines((engine) => {
       ...changes,
     })
     const gone = () => {
-      throw new ViewError('gone', 'record 7 is gone')
+      throw new ViewError('gone', 'snapshot 7 is gone')
     }
     const kinds: [name: string, run: (given: CallOptions) => unknown][] = [
       ['call', call],
@@ -106,17 +106,17 @@ describeEngines((engine) => {
       ['meets a missing account', () => ({ reader: { ...world({}), account: () => 'missing' } })],
       ['has overrides', () => ({ stateOverrides: [{ address: address(2), nonce: 7n }] })],
       [
-        'has an override of what is gone',
+        'has an override of an account that cannot be read',
         () => ({
           stateOverrides: [{ address: address(7), nonce: 7n }],
           reader: { ...world({}), account: gone },
         }),
       ],
-      ['loses its view', () => ({ reader: { ...options().reader, slot: gone } })],
+      ['loses its view during a read', () => ({ reader: { ...options().reader, slot: gone } })],
     ]
     test.each(
       kinds.flatMap(([kind, run]) => ends.map(([end, by]) => [kind, end, run, by] as const)),
-    )('%s that %s', async (_, end, run, by) => {
+    )('are closed after a request of kind "%s" that %s', async (_, end, run, by) => {
       const done = async () => run(options(by()))
       await done().catch((error: Error) => error.name)
       if (end === 'ends') await leavesNothing(done)
@@ -137,7 +137,7 @@ describeEngines((engine) => {
         ...changes,
       })
     }
-    test('simulated blocks', async () => {
+    test('are closed after simulated blocks, also when the simulation fails', async () => {
       await leavesNothing(() => simulate())
       await leavesNothing(() =>
         simulate({ blocks: [{ calls: [{}] }, { calls: [{ gas: 10n ** 12n }] }] }).catch(() => {}),
@@ -148,17 +148,28 @@ describeEngines((engine) => {
     })
   })
 
-  test('traces of a block, and the state within it', async () => {
-    const { header, hash, sealed } = first!
+  test('the sessions of a trace, and of the state within a block, are closed', async () => {
+    const { header, hash, upstreamBlock } = first!
     const replay = {
-      ...{ engine, chain: CHAIN, reader: producer.genesis.state, header, hash, limits: {} },
-      transactions: sealed.transactions.map((raw) => decodeTransaction(raw)),
+      engine,
+      chain: CHAIN,
+      reader: producer.genesis.state,
+      header,
+      hash,
+      limits: {},
+      transactions: upstreamBlock.transactions.map((raw) => decodeTransaction(raw)),
     }
     const { output, budget } = testOutput()
     const trace = (limits: object) =>
       traceTransactions({
         ...replay,
-        ...{ limits, output, budget, first: 0, last: 0, open() {}, close() {} },
+        limits,
+        output,
+        budget,
+        first: 0,
+        last: 0,
+        open() {},
+        close() {},
         choice: { name: 'callTracer', config: undefined },
       }).catch(() => {})
     await leavesNothing(() => trace({}))
@@ -168,13 +179,13 @@ describeEngines((engine) => {
     await leavesNothing(() => expect(stateWithin(twice, 2)).rejects.toThrow('invalid'))
   })
 
-  test('imported blocks', async () => {
+  test('the sessions of an import are closed, also after a refused block', async () => {
     const database = createMemoryDatabase()
     importGenesis(database, CHAIN)
     const limits = { undoWindow: 256, historyBlocks: undefined }
     const target = openImport({ database, chain: CHAIN, engine, limits })
-    const { header, sealed } = first!
-    const block = { header, transactions: sealed.transactions, ommers: [], withdrawals: [] }
+    const { header, upstreamBlock } = first!
+    const block = { header, transactions: upstreamBlock.transactions, ommers: [], withdrawals: [] }
     const fewer = { ...block, transactions: block.transactions.slice(0, 2) }
     const twice = { ...block, transactions: [...block.transactions, block.transactions[1]!] }
     await leavesNothing(() => expect(target.add(fewer)).rejects.toThrow(ImportError))
@@ -182,7 +193,7 @@ describeEngines((engine) => {
     await leavesNothing(() => target.add(block))
   })
 
-  test('a block that is open', async () => {
+  test('an open block has one session, which closes with the block', async () => {
     const block = openBlock({
       engine,
       chain: testChain(),
@@ -211,15 +222,15 @@ describeEngines((engine) => {
     const paths: [name: string, run: (world: WriterWorld) => Promise<unknown>][] = [
       ['a block of flashblocks', (world) => canonical(world, a[1]!)],
       [
-        'a block without them',
+        'a block without flashblocks',
         async (world) => {
           await seal(world, a[1]!)
           await world.settle({ ticks: true })
         },
       ],
-      ['an index 0 that is wrong', (world) => world.packet(mute(a[1]!.flashblocks[0]!))],
+      ['an invalid index 0', (world) => world.packet(mute(a[1]!.flashblocks[0]!))],
       [
-        'a flashblock that is wrong',
+        'an invalid flashblock',
         async (world) => {
           await world.packet(a[1]!.flashblocks[0]!)
           expect(engine.open).toBe(1)
@@ -227,14 +238,14 @@ describeEngines((engine) => {
         },
       ],
       [
-        'another payload in the place of pending',
+        'a second payload that replaces pending',
         async (world) => {
           await world.packet(a[1]!.flashblocks[0]!)
-          await show(world, longer)
+          await publishBlock(world, longer)
         },
       ],
       [
-        'a canonical block in the place of pending',
+        'a canonical block that replaces pending',
         async (world) => {
           await world.packet(a[1]!.flashblocks[0]!)
           await seal(world, b[0]!)
@@ -250,23 +261,23 @@ describeEngines((engine) => {
         },
       ],
       [
-        'a canonical block that is wrong',
+        'an invalid canonical block',
         async (world) => {
           await seal(world, shorter, { gasUsed: 1n })
           await world.settle({ ticks: true })
         },
       ],
       [
-        'what was executed ahead',
+        'speculative execution',
         async (world) => {
           await world.packet(a[1]!.flashblocks[0]!)
           world.writer.expect(send(0, 2))
-          while (world.writer.canRunAhead()) await world.apply({ type: 'ahead' })
-          await show(world, a[1]!)
+          while (world.writer.canSpeculate()) await world.apply({ type: 'ahead' })
+          await publishBlock(world, a[1]!)
         },
       ],
     ]
-    test.each(paths)('%s', async (_, run) => {
+    test.each(paths)('leaves no session open after %s', async (_, run) => {
       const world = await worldOf(1)
       expect(engine.open).toBe(0)
       await leavesNothing(() => run(world))
@@ -275,7 +286,7 @@ describeEngines((engine) => {
 
   describe('the sequencer', () => {
     const at = sequencedChain
-    test('blocks it seals, blocks it gives up', async () => {
+    test('has at most one open session, and none after a restart or its end', async () => {
       const chain = at({ engine })
       await chain.until(() => chain.blocks.length > 2)
       await chain.until(() => chain.flashblocks(BigInt(chain.blocks.length)).length > 2)
@@ -287,13 +298,13 @@ describeEngines((engine) => {
       expect(engine.open).toBe(0)
     })
 
-    test('errors in the middle', async () => {
+    test('leaves no session open after an error inside a block', async () => {
       let fails = true
       const chain = at({
         engine,
         over: {
           async transactions() {
-            if (fails) throw new ViewError('gone', 'record 7 is gone')
+            if (fails) throw new ViewError('gone', 'snapshot 7 is gone')
             return { transactions: [], hasMore: false }
           },
         },
@@ -312,15 +323,15 @@ describeEngines((engine) => {
         },
       })
       await leavesNothing(() => expect(killed.step()).rejects.toThrow('killed'))
-      const again = at({ engine })
-      again.restart(killed.journal.packets.map((packet) => packet))
-      await again.step()
-      again.close()
+      const repeated = at({ engine })
+      repeated.restart(killed.journal.packets.map((packet) => packet))
+      await repeated.step()
+      repeated.close()
       expect(engine.open).toBe(0)
     })
   })
 
-  test('methods, of which each task ends', async () => {
+  test('the sessions of each method are closed when its task ends', async () => {
     const rpc = testRpc({ engine })
     const to = '0x00000000000000000000000000000000000000aa'
     for (const [method, params] of [
@@ -330,31 +341,36 @@ describeEngines((engine) => {
       ['eth_simulateV1', [{ blockStateCalls: [{ calls: [{ to }] }] }, 'latest']],
       ['debug_traceCall', [{ to }, 'latest', { tracer: 'callTracer' }]],
     ] as const)
-      await leavesNothing(() => rpc.ask(method, params))
-    // A simulation that ended with its roots.
+      await leavesNothing(() => rpc.request(method, params))
+    // The simulation failed at its roots.
     expect(rpc.bugs.map(String)).toEqual(['Error: a chain in maps has no trie'])
   })
 
-  test('a task, whose calls on one state share a session', async () => {
+  test('the calls of a task on one state share a session until the task ends', async () => {
     const { reader } = new WriterWorld()
     const limits = DEFAULT_LIMITS
     const runner = createCallRunner({
-      ...{ reader, chain: CHAIN, engine, limits, methods, now: () => performance.now() },
+      reader,
+      chain: CHAIN,
+      engine,
+      limits,
+      methods,
+      now: () => performance.now(),
       onBug(error) {
         throw error
       },
     })
     const bounds = { isExpired: () => false, put() {} }
-    const ask = (method: string, at: string, endpoint: Endpoint = 'flashblocks') =>
-      runner.run({ method, text: `[{},"${at}"]`, endpoint, record: undefined }, bounds)
+    const request = (method: string, at: string, endpoint: Endpoint = 'flashblocks') =>
+      runner.run({ method, text: `[{},"${at}"]`, endpoint, snapshot: undefined }, bounds)
     const before = engine.opened
     for (const at of ['latest', `0x${CHAIN.genesisNumber.toString(16)}`, 'latest'])
       for (const method of ['eth_call', 'eth_estimateGas']) {
-        const reply = await ask(method, at)
+        const reply = await request(method, at)
         expect(reply).toHaveProperty('result')
       }
     expect(engine.opened - before).toBe(1)
-    await ask('eth_call', 'latest', 'standard')
+    await request('eth_call', 'latest', 'standard')
     expect(engine.open).toBe(2)
     runner.endTask()
     expect(engine.open).toBe(0)

@@ -16,7 +16,7 @@ import {
 } from '../../fixtures/world.ts'
 
 describeEngines((engine) => {
-  /** Frames as lines, indented by depth. */
+  /** Formats frames as lines, indented by depth. */
   async function frames(
     code: string,
     others: Record<number, WorldAccount> = {},
@@ -41,13 +41,13 @@ describeEngines((engine) => {
       PRAGUE,
     )
     session.setTrace(sink)
-    session.beginTransaction()
+    session.startTransaction()
     await session.run(message({ value: 1n }))
     expect(depth).toBe(0)
     return lines
   }
 
-  describe('enter and exit', () => {
+  describe('the enter and exit hooks', () => {
     const three = { 3: { code: '602a5f52 60205ff3' } }
     const cases: [name: string, code: string, lines: string[]][] = [
       ['CALL', `5f5f5f5f6003${push(3)}5af1`, ['CALL 1 2 1 ', ' CALL 2 3 3 ', ' ok 2a', 'ok ']],
@@ -67,7 +67,7 @@ describeEngines((engine) => {
         ['CALL 1 2 1 ', ' CALLCODE 2 3 2 ', ' ok 2a', 'ok '],
       ],
       [
-        'a balance too low',
+        'a CALL with more value than the balance',
         `60aa5f53 5f5f60015f6009${push(3)}5af1`,
         ['CALL 1 2 1 ', ' CALL 2 3 9 aa', ' insufficient balance for transfer ', 'ok '],
       ],
@@ -75,41 +75,41 @@ describeEngines((engine) => {
       ['a halt', 'fe', ['CALL 1 2 1 ', 'invalid opcode: INVALID ']],
       ['a revert', '602a5f52 6001601ffd', ['CALL 1 2 1 ', 'execution reverted 2a']],
     ]
-    test.each(cases)('%s', async (_, code, lines) => {
-      const told = await frames(code, three)
-      expect(told.map((line) => line.replace(/(00)+2a$/, '2a'))).toEqual(lines)
+    test.each(cases)('report the frames of %s', async (_, code, lines) => {
+      const reported = await frames(code, three)
+      expect(reported.map((line) => line.replace(/(00)+2a$/, '2a'))).toEqual(lines)
     })
 
     test.each([
       ['CREATE', '5f5f60ff f0', 'insufficient balance for transfer'],
       ['CREATE', '5f5f5f f0', 'nonce uint64 overflow'],
       ['CREATE2', '5f5f5f5f f5', 'nonce uint64 overflow'],
-    ])('%s that does not begin: %s', async (kind, code, error) => {
+    ])('report a %s that does not start, with the error: %s', async (kind, code, error) => {
       const own = { 2: { code, balance: 5n, nonce: 2n ** 64n - 1n } }
       const value = error === 'nonce uint64 overflow' ? 0 : 255
       const lines = ['CALL 1 2 1 ', ` ${kind} 2 - ${value} `, ` ${error} `, 'ok ']
       expect(await frames(code, own)).toEqual(lines)
     })
 
-    test('a creation has its address and its init code', async () => {
-      const told: unknown[] = []
+    test('report the address and the init code of a creation', async () => {
+      const reported: unknown[] = []
       const sink: TraceSink = {
-        enter: (kind, _, to, value, __, input) => void told.push([kind, to, value, input]),
+        enter: (kind, _, to, value, __, input) => void reported.push([kind, to, value, input]),
       }
-      // Init code STOP.
+      // The init code is STOP.
       const session = engine.openSession(
         world({ 1: { balance: 1n }, 2: { code: '60015f6001f0', nonce: 4n } }),
         BLOCK,
         PRAGUE,
       )
       session.setTrace(sink)
-      session.beginTransaction()
+      session.startTransaction()
       await session.run(message({ value: 1n }))
-      expect(told[1]).toEqual(['CREATE', createAddress(address(2), 4n), 1n, bytes('00')])
+      expect(reported[1]).toEqual(['CREATE', createAddress(address(2), 4n), 1n, bytes('00')])
     })
   })
 
-  test('steps come before the opcode, with stack, memory and cost', async () => {
+  test('the step hook reports stack, memory and cost before each opcode', async () => {
     const steps: unknown[] = []
     const sink: TraceSink = {
       step: ({ pc, op, gas, cost, depth, stack, memory }) =>
@@ -117,7 +117,7 @@ describeEngines((engine) => {
     }
     const session = engine.openSession(world({ 2: { code: '602a5f5200' } }), BLOCK, PRAGUE)
     session.setTrace(sink)
-    session.beginTransaction()
+    session.startTransaction()
     await session.run(message({ gas: 100n }))
     expect(steps).toEqual([
       [0, 0x60, 100n, 3n, 0, [], 0],
@@ -127,8 +127,11 @@ describeEngines((engine) => {
     ])
   })
 
-  describe('touches', () => {
-    /** As text: the opcode, whose storage, the operand's end, what the state says of it, and whether the opcode fails. */
+  describe('the touch hook', () => {
+    /**
+     * Formats touches: the opcode, the address of the storage, the end of the operand, the state's
+     * value, and whether the opcode fails.
+     */
     async function touches(code: string, options: { gas?: bigint; spec?: string } = {}) {
       const { gas = 1_000_000n, spec = 'prague' } = options
       const accounts = {
@@ -137,7 +140,7 @@ describeEngines((engine) => {
         3: { code: '60055400' },
       }
       const session = engine.openSession(world(accounts), BLOCK, { ...PRAGUE, spec })
-      const told: string[] = []
+      const reported: string[] = []
       const end = (of: Uint8Array) => Buffer.from(of).subarray(-2).toString('hex')
       session.setTrace({
         touch({ op, address: of, target, key, isFailed }) {
@@ -147,17 +150,17 @@ describeEngines((engine) => {
               : target === undefined
                 ? '-'
                 : `${end(target)} ${session.account(target).balance}`
-          told.push(`${op.toString(16)} ${end(of)} ${operand}${isFailed ? ' failed' : ''}`)
+          reported.push(`${op.toString(16)} ${end(of)} ${operand}${isFailed ? ' failed' : ''}`)
         },
-        enter: (kind) => void told.push(kind),
+        enter: (kind) => void reported.push(kind),
       })
-      session.beginTransaction()
+      session.startTransaction()
       await session.run(message({ gas }))
-      return told.slice(1)
+      return reported.slice(1)
     }
     const created = (hash: Uint8Array) => Buffer.from(hash).subarray(-2).toString('hex')
 
-    test('come before the opcode, each time, with the state as it is then', async () => {
+    test('runs before each opcode, with the state of that moment', async () => {
       const code = `600554 50 6001600555 600554 50 ${push(9)}31 ${push(8)}3b ${push(8)}3f 5f5f5f${push(8)}3c`
       expect(await touches(code.replaceAll(' ', ''))).toEqual([
         '54 0002 0005=0006',
@@ -169,7 +172,7 @@ describeEngines((engine) => {
         '3c 0002 0008 0',
       ])
     })
-    test('come before the frame; a delegate call reads the storage of the caller', async () => {
+    test('runs before the frame, and names the storage that a delegate call reads', async () => {
       const words = (count: number) => '5f'.repeat(count)
       const to = `${push(3)}5a`
       expect(
@@ -185,12 +188,12 @@ describeEngines((engine) => {
         'SELFDESTRUCT',
       ])
     })
-    test('of a creation have the address that it would make', async () => {
+    test('reports the address that a creation would have', async () => {
       const first = created(createAddress(address(2), 3n))
       const hash = (data: string) => Buffer.from(keccak256(bytes(data))).toString('hex')
       const two = Buffer.from(address(2)).toString('hex')
       const salted = hash(`ff${two}${'00'.repeat(31)}07${hash('0000')}`).slice(-4)
-      // The second for more than there is.
+      // The second creation sends more than the balance.
       expect(await touches('5f5f5ff0 6007 6002 5f 60ff f5'.replaceAll(' ', ''))).toEqual([
         `f0 0002 ${first} 0`,
         'CREATE',
@@ -199,25 +202,30 @@ describeEngines((engine) => {
       ])
     })
     test.each<[string, string, { gas?: bigint; spec?: string }, string[]]>([
-      ['for their stack', '54', {}, ['54 0002 - failed']],
-      ['for their stack', `5f5f${push(3)}5ff1`, {}, ['f1 0002 - failed']],
-      ['for their stack', `5f5f5f${push(3)}5ff1`, {}, ['f1 0002 0003 0 failed']],
-      ['for their price', '600554', { gas: 100n }, ['54 0002 0005=0006 failed']],
-      ['for their price', `${push(9)}31`, { gas: 50n }, ['31 0002 0009 0 failed']],
+      ['because of a missing stack item', '54', {}, ['54 0002 - failed']],
+      ['because of a missing stack item', `5f5f${push(3)}5ff1`, {}, ['f1 0002 - failed']],
+      ['because of a missing stack item', `5f5f5f${push(3)}5ff1`, {}, ['f1 0002 0003 0 failed']],
+      ['because of too little gas', '600554', { gas: 100n }, ['54 0002 0005=0006 failed']],
+      ['because of too little gas', `${push(9)}31`, { gas: 50n }, ['31 0002 0009 0 failed']],
       [
-        'for their price',
+        'because of too little gas',
         `${push(9)}31`,
         { gas: 300n, spec: 'byzantium' },
         ['31 0002 0009 0 failed'],
       ],
-      ['for the sentry', '60016005 55', { gas: 2_000n }, ['55 0002 0005=0006 failed']],
-      ['for a creation', '5f5f5ff0', { gas: 20_000n }, ['f0 0002 - failed']],
-    ])('are marked where the opcode fails %s: %s', async (_, code, options, expected) => {
+      [
+        'because of the SSTORE sentry',
+        '60016005 55',
+        { gas: 2_000n },
+        ['55 0002 0005=0006 failed'],
+      ],
+      ['because of the price of a creation', '5f5f5ff0', { gas: 20_000n }, ['f0 0002 - failed']],
+    ])('marks opcodes that fail %s: code %s', async (_, code, options, expected) => {
       expect(await touches(code.replaceAll(' ', ''), options)).toEqual(expected)
     })
   })
 
-  test('a traced run ends as a plain one', async () => {
+  test('a traced run has the outcome and the diff of a run without a trace', async () => {
     const code = `60015f55 5f5f5f5f6003${push(3)}5af1 5f5260205ff3`
     const accounts = { 1: { balance: 9n }, 2: { code }, 3: { code: '5f5ffd' } }
     const sink: TraceSink = { enter() {}, exit() {}, step() {}, touch() {} }
@@ -225,7 +233,7 @@ describeEngines((engine) => {
       [undefined, sink].map(async (trace) => {
         const session = engine.openSession(world(accounts), BLOCK, PRAGUE)
         session.setTrace(trace)
-        session.beginTransaction()
+        session.startTransaction()
         return { outcome: await session.run(message({ value: 5n })), diff: session.diff(0) }
       }),
     )

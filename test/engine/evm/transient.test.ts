@@ -1,4 +1,4 @@
-/** Transient storage against a plain model: copies of a map, one for each frame. */
+/** Transient storage is compared with a plain model: copies of a map, one for each frame. */
 import { Address } from '@ethereumjs/util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -7,11 +7,11 @@ import { bigintToBytes, bytesToBigint } from '../../../engine/primitives/words.t
 
 const addresses = [1, 2].map((low) => new Address(new Uint8Array(20).fill(low)))
 const bytes32 = (value: bigint) => bigintToBytes(value, 32)
-/** As the interpreter gives a value: without the zeros that it begins with, zero as no bytes. */
+/** Makes a value like the interpreter: without leading zeros, and zero as no bytes. */
 const shortest = (value: bigint) => {
   const bytes = bytes32(value)
-  const begin = bytes.findIndex((byte) => byte !== 0)
-  return bytes.slice(begin < 0 ? 32 : begin)
+  const start = bytes.findIndex((byte) => byte !== 0)
+  return bytes.slice(start < 0 ? 32 : start)
 }
 
 const step = fc.oneof(
@@ -24,7 +24,7 @@ const step = fc.oneof(
   fc.record({ kind: fc.constantFrom('checkpoint', 'commit', 'revert', 'clear') }),
 )
 
-test('every slot is what a model of copies has, whatever is put, begun, committed and reverted', () => {
+test('transient storage equals copies of a map after any sequence of steps', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const transient = new Transient()

@@ -1,6 +1,4 @@
-/**
- * Access lists beside flashblocks: which keys they name, and what is no such list, or too large.
- */
+/** Access lists beside flashblocks name keys. Other data is no access list, or too large. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { accessKeysIn, readAccessKeys } from '../../../engine/flashblocks/access-list.ts'
@@ -14,8 +12,8 @@ const address = (byte: number): Bytes => new Uint8Array(20).fill(byte)
 const word = (byte: number): Bytes => new Uint8Array(32).fill(byte)
 const n = (value: number): Bytes => Uint8Array.of(value)
 /**
- * A list in the EIP's form: one slot changed in two transactions, two that are read, a balance, a
- * nonce, a code.
+ * The list has the EIP's form: one slot changed in two transactions, two that are read, a balance,
+ * a nonce, a code.
  */
 const ACCOUNT: RlpItem = [
   address(1),
@@ -28,7 +26,7 @@ const ACCOUNT: RlpItem = [
       ],
     ],
   ],
-  // A number in its shortest form, as some versions have it.
+  // Some versions write numbers in their shortest form.
   [word(5), n(7)],
   [[n(1), n(9)]],
   [[n(1), n(1)]],
@@ -42,7 +40,7 @@ const read = (metadata: { readonly [key: string]: unknown }) => {
   return keys && { accounts: keys.accounts.map(bytesToHex), slots: keys.slots.map(bytesToHex) }
 }
 
-test('accounts, changed slots and read slots', () => {
+test('an access list names accounts, changed slots and read slots', () => {
   const own = bytesToHex(address(1))
   const other: RlpItem = [address(6), [], [], [], [], []]
   expect(read(listOf(ACCOUNT, other))).toEqual({
@@ -57,32 +55,32 @@ test('accounts, changed slots and read slots', () => {
 test.each([
   ['absent', {}],
   ['null', { access_list: null }],
-])('%s', (_, metadata) => {
+])('metadata without an access list gives no keys: %s', (_, metadata) => {
   expect(read(metadata)).toBeUndefined()
 })
-test('empty', () => {
+test('an empty access list gives empty lists of keys', () => {
   expect(read(listOf())).toEqual({ accounts: [], slots: [] })
 })
 
 const slots = (count: number) => Array.from({ length: count }, (_, at) => n(at + 1))
 const wrong: [name: string, metadata: object, field: string][] = [
-  ['a number', { access_list: 7 }, 'access-list'],
-  ['an object', { access_list: { accounts: [] } }, 'access-list'],
+  ['a number instead of hex', { access_list: 7 }, 'access-list'],
+  ['an object instead of hex', { access_list: { accounts: [] } }, 'access-list'],
   ['half a byte', { access_list: '0xc' }, 'access-list'],
-  ['no hex', { access_list: '0xzz' }, 'access-list'],
+  ['letters that are not hex', { access_list: '0xzz' }, 'access-list'],
   ['no bytes', { access_list: '0x' }, 'access-list'],
   ['bytes instead of a list', { access_list: '0x81ff' }, 'access-list'],
-  ['something after it', { access_list: '0xc000' }, 'access-list'],
+  ['extra bytes', { access_list: '0xc000' }, 'access-list'],
   ['a list that is cut off', { access_list: '0xc3c0' }, 'access-list'],
-  ['an account of bytes', listOf(address(1)), 'access-list'],
+  ['an account that is not a list', listOf(address(1)), 'access-list'],
   ['an account with five fields', listOf([address(1), [], [], [], []]), 'access-list'],
   ['an account with seven fields', listOf([address(1), [], [], [], [], [], []]), 'access-list'],
   ['an address of 19 bytes', listOf([new Uint8Array(19), [], [], [], [], []]), 'access-list'],
   ['an address that is a list', listOf([[], [], [], [], [], []]), 'access-list'],
   ['a slot of 33 bytes', listOf([address(1), [], [new Uint8Array(33)], [], [], []]), 'access-list'],
   ['a change without a slot', listOf([address(1), [[]], [], [], [], []]), 'access-list'],
-  ['a change that is bytes', listOf([address(1), [n(1)], [], [], [], []]), 'access-list'],
-  ['balances that are bytes', listOf([address(1), [], [], n(1), [], []]), 'access-list'],
+  ['a change that is not a list', listOf([address(1), [n(1)], [], [], [], []]), 'access-list'],
+  ['balances that are not a list', listOf([address(1), [], [], n(1), [], []]), 'access-list'],
   ['too many slots', listOf([address(1), [], slots(5), [], [], []]), 'access-list-size'],
   [
     'too many accounts',
@@ -91,15 +89,15 @@ const wrong: [name: string, metadata: object, field: string][] = [
   ],
   ['too many bytes', { access_list: `0x${'c0'.repeat(10_001)}` }, 'access-list-size'],
 ]
-test.each(wrong)('%s', (_, metadata, field) => {
+test.each(wrong)('an access list is refused for %s', (_, metadata, field) => {
   const run = () => accessKeysIn(metadata as { readonly [key: string]: unknown }, BOUNDS)
   expect(run).toThrow(Refusal)
   expect(run).toThrow(expect.objectContaining({ field }))
 })
-test('as many items as there may be', () => {
+test('an access list may have as many items as the limit', () => {
   expect(read(listOf([address(1), [], slots(4), [], [], []]))?.slots).toHaveLength(4)
 })
-test('bytes of any kind give keys or a refusal', () => {
+test('any bytes give access keys or a refusal', () => {
   const any = fc.oneof(
     fc.uint8Array({ maxLength: 64 }),
     fc

@@ -17,7 +17,7 @@ import { PACKET_BOUNDS } from '../../../engine/flashblocks/packed.ts'
 import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
-import { answerLine } from '../../../workers/commands/decode-feed.ts'
+import { responseLine } from '../../../workers/commands/decode-feed.ts'
 
 const byte = (value: number, length = 32) => new Uint8Array(length).fill(value)
 const index0: Flashblock = {
@@ -63,7 +63,7 @@ const withField = (path: string, value: unknown, flashblock = index3) => {
   return text(object)
 }
 
-describe('wire forms', () => {
+describe('a packet', () => {
   const plain = text(flashblockJson(index3))
   const forms: [name: string, packet: Uint8Array][] = [
     ['plain', plain],
@@ -73,18 +73,18 @@ describe('wire forms', () => {
     ['0x1E, brotli, envelope', encodePacket(index3, 'xlayer')],
     ['white space before it', Buffer.concat([Buffer.from(' \r\n\t\v'), plain])],
   ]
-  test.each(forms)('%s', (_, packet) => {
+  test.each(forms)('decodes in this form: %s', (_, packet) => {
     expect(decodePacket(packet)).toMatchObject({ message: index3 })
   })
 
-  test('the reference vector of an enveloped End', () => {
+  test('of an enveloped End matches the reference vector', () => {
     const vector =
       '0x1e1b3a0000c4a73f47fe807ef4f974038b8cdc85208d2ab87ce14f5e17afd5cf20bebb31cee05e4c4e5867702017e1314d58ca3391cb42118dff07'
     expect(decodePacket(hexToBytes(vector))).toEqual({ message: end, metadata: undefined })
     expect(decodePacket(encodePacket(end))).toEqual({ message: end, metadata: undefined })
   })
 
-  test('X Layer’s form: magic byte, envelope, numbers where the feed has numbers', () => {
+  test('in X Layer’s form has a magic byte, an envelope and the feed’s numbers', () => {
     const packet = encodePacket(index0)
     expect(packet[0]).toBe(0x1e)
     const sent = JSON.parse(encodePacket(index0, 'plain').toString())
@@ -101,13 +101,13 @@ describe('wire forms', () => {
     expect(sent.diff.withdrawals).toEqual([])
   })
 
-  test('text where it is JSON, else binary', () => {
+  test('is sent as text if it is JSON, and as binary otherwise', () => {
     expect(JSON.parse(String(socketData(encodePacket(index3, 'plain'))))).toEqual(json3())
     const packet = encodePacket(index3)
     expect(socketData(packet)).toBe(packet)
   })
 
-  test('fields that a fork or an index lacks stay away', () => {
+  test('leaves out fields that a fork or an index lacks', () => {
     const before = { ...index3, delta: { ...index3.delta, blobGasUsed: undefined } }
     const sent = JSON.parse(encodePacket(before, 'plain').toString())
     expect(Object.hasOwn(sent, 'base')).toBe(false)
@@ -122,20 +122,20 @@ describe('wire forms', () => {
     ['withdrawals_root', 'withdrawalsRoot', undefined],
     ['withdrawals_root', 'withdrawalsRoot', null],
   ]
-  test.each(absent)('a %s that is not stated: %s from %s', (field, name, value) => {
+  test.each(absent)('has no %s where it is not stated: %s from %s', (field, name, value) => {
     const message = { ...index3, delta: { ...index3.delta, [name]: undefined } }
     expect(decodePacket(withField(`diff.${field}`, value))).toMatchObject({ message })
     expect(JSON.parse(encodePacket(message, 'plain').toString()).diff[field]).toBe(zeros)
   })
 
-  test('the provisional post-exec transaction of a subblock is none of its transactions', () => {
+  test('has a provisional post-exec transaction outside of its transactions', () => {
     const raw = '0x7dcd018203e8c8c401821388c20301'
     const delta = { ...index3.delta, postExec: hexToBytes(raw) }
     const packet = withField('diff.post_exec_tx', raw)
     expect(decodePacket(packet)).toMatchObject({ message: { ...index3, delta } })
   })
 
-  test('other zeros are what they say', () => {
+  test('keeps zeros of other fields as they are', () => {
     const packet = withField('diff.receipts_root', zeros)
     const delta = { ...index3.delta, receiptsRoot: byte(0) }
     expect(decodePacket(packet)).toMatchObject({ message: { delta } })
@@ -147,15 +147,15 @@ describe('wire forms', () => {
     ['new_account_balances', { '0x01': '0x1' }],
     ['access_list', '0xc0'],
     ['access_list', 'no list'],
-  ])('%s %j beside it change nothing of a flashblock', (key, value) => {
+  ])('is unchanged by the metadata %s %j', (key, value) => {
     expect(decodePacket(withField(`metadata.${key}`, value))).toMatchObject({ message: index3 })
   })
 
-  test('the sibling variant of the envelope is ignored', () => {
+  test('of the sibling variant of the envelope is ignored', () => {
     expect(decodePacket(text({ OpBuiltPayload: {} }))).toHaveProperty('ignore')
   })
 
-  test('absent and null are the same; unknown keys are ignored', () => {
+  test('may have null for an absent field, and unknown keys are ignored', () => {
     const object = { ...json3(), base: null, version: 1, ['constructor']: {}, metadata: null }
     expect(decodePacket(text(object))).toMatchObject({
       message: { ...index3, blockNumber: undefined },
@@ -163,7 +163,7 @@ describe('wire forms', () => {
   })
 })
 
-describe('refused, with the field named', () => {
+describe('a packet is refused, with its field named, for', () => {
   const cases: [name: string, packet: Uint8Array, reason: RegExp][] = [
     ['nothing', Buffer.of(), /^empty/],
     ['white space', Buffer.from(' \n'), /^empty/],
@@ -218,7 +218,7 @@ describe('refused, with the field named', () => {
     expect('refuse' in decoded ? decoded.refuse : decoded).toMatch(reason)
   })
 
-  test('too large, compressed or not', () => {
+  test('too much data, compressed or not', () => {
     const bomb = Buffer.concat([Buffer.of(0x1e), brotliCompressSync(Buffer.alloc(1 << 20))])
     const expected = { refuse: expect.stringMatching(/^too-large/), field: 'too-large' }
     const bounds = { ...PACKET_BOUNDS, bytes: 1 << 16 }
@@ -226,7 +226,7 @@ describe('refused, with the field named', () => {
     expect(decodePacket(Buffer.alloc(1 << 17), bounds)).toEqual(expected)
   })
 
-  test('a reason is short and one line, whatever was sent', () => {
+  test('a field of any length, in one short line', () => {
     const decoded = decodePacket(withField('index', `${'\n'.repeat(9)}${'x'.repeat(9999)}`))
     expect('refuse' in decoded && decoded.refuse).toMatch(/^[^\n]{1,120}$/)
   })
@@ -234,7 +234,7 @@ describe('refused, with the field named', () => {
 
 const bytesOf = (size: number) => fc.uint8Array({ minLength: size, maxLength: size })
 const uint = (bits: number) => fc.bigInt({ min: 0n, max: (1n << BigInt(bits)) - 1n })
-/** Zeros are none. */
+/** A hash of zeros counts as absent. */
 const hashes = fc.option(
   bytesOf(32).filter((hash) => hash.some((one) => one !== 0)),
   { nil: undefined },
@@ -273,8 +273,8 @@ const flashblocks: fc.Arbitrary<Flashblock> = fc
     blockNumber: flashblock.base.blockNumber,
   }))
 
-describe('properties', () => {
-  test.each<WireForm>(WIRE_FORMS)('what is encoded decodes to the same, %s', (form) => {
+describe('any packet', () => {
+  test.each<WireForm>(WIRE_FORMS)('decodes to what was encoded in the form %s', (form) => {
     fc.assert(
       fc.property(flashblocks, (flashblock) => {
         const decoded = decodePacket(encodePacket(flashblock, form))
@@ -285,7 +285,7 @@ describe('properties', () => {
     )
   })
 
-  test('any bytes give a message or a reason', () => {
+  test('of random bytes gives a message or a reason', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.boolean(), (bytes, isFramed) => {
         const decoded = decodePacket(isFramed ? Buffer.concat([Buffer.of(0x1e), bytes]) : bytes)
@@ -294,7 +294,7 @@ describe('properties', () => {
     )
   })
 
-  test('any JSON value in any place gives a message or a reason', () => {
+  test('with any JSON value in any field gives a message or a reason', () => {
     const paths = ['payload_id', 'index', 'base', 'diff', 'diff.transactions', 'diff.logs_bloom']
     fc.assert(
       fc.property(fc.constantFrom(...paths), fc.jsonValue(), (path, value) => {
@@ -305,20 +305,20 @@ describe('properties', () => {
 })
 
 describe('decode-feed', () => {
-  const ask = (packet: Uint8Array) =>
+  const request = (packet: Uint8Array) =>
     JSON.parse(
-      answerLine(JSON.stringify({ id: 7, base64: Buffer.from(packet).toString('base64') })),
+      responseLine(JSON.stringify({ id: 7, base64: Buffer.from(packet).toString('base64') })),
     )
-  test('answers a line by a line', () => {
-    expect(ask(encodePacket(end))).toEqual({
+  test('responds to each line with one line', () => {
+    expect(request(encodePacket(end))).toEqual({
       id: 7,
       message: { kind: 'end', payload_id: end.payloadId },
     })
-    expect(ask(Buffer.of())).toEqual({ id: 7, refuse: expect.stringMatching(/^empty/) })
-    expect(ask(text({ OpBuiltPayload: {} }))).toEqual({ id: 7, message: { kind: 'skip' } })
+    expect(request(Buffer.of())).toEqual({ id: 7, refuse: expect.stringMatching(/^empty/) })
+    expect(request(text({ OpBuiltPayload: {} }))).toEqual({ id: 7, message: { kind: 'skip' } })
   })
-  test.each(['x', '7', '{"id":1}', 'null'])('lives through the line %s', (line) => {
-    expect(JSON.parse(answerLine(line))).toHaveProperty('refuse')
+  test.each(['x', '7', '{"id":1}', 'null'])('continues after the line %s', (line) => {
+    expect(JSON.parse(responseLine(line))).toHaveProperty('refuse')
   })
 })
 
@@ -327,7 +327,7 @@ const hasCorpus = existsSync(join(corpus, 'index.json'))
 if (!hasCorpus) console.warn(`skipped: the feed corpus is not at ${corpus}`)
 type Entry = { file: string; expect: string; layer?: string; value?: string; why: string }
 
-describe.skipIf(!hasCorpus)('corpus', () => {
+describe.skipIf(!hasCorpus)('an entry of the feed corpus', () => {
   const { values, messages } = hasCorpus
     ? (JSON.parse(readFileSync(join(corpus, 'index.json'), 'utf8')) as {
         values: Record<string, unknown>
@@ -336,10 +336,10 @@ describe.skipIf(!hasCorpus)('corpus', () => {
     : { values: {}, messages: [] }
   test.each(messages)('$file: $why', (entry) => {
     const base64 = readFileSync(join(corpus, entry.file)).toString('base64')
-    const answer = JSON.parse(answerLine(JSON.stringify({ id: 1, base64 })))
-    if (entry.expect === 'survive' || entry.layer === 'content') expect(answer.id).toBe(1)
-    else if (entry.expect === 'refuse') expect(answer.refuse).toBeTypeOf('string')
-    else if (entry.expect === 'ignore') expect(answer.message).toEqual({ kind: 'skip' })
-    else expect(answer.message).toEqual(values[entry.value!])
+    const response = JSON.parse(responseLine(JSON.stringify({ id: 1, base64 })))
+    if (entry.expect === 'survive' || entry.layer === 'content') expect(response.id).toBe(1)
+    else if (entry.expect === 'refuse') expect(response.refuse).toBeTypeOf('string')
+    else if (entry.expect === 'ignore') expect(response.message).toEqual({ kind: 'skip' })
+    else expect(response.message).toEqual(values[entry.value!])
   })
 })

@@ -6,7 +6,7 @@ import { openPacket, PACKET_BOUNDS, readJson } from '../../../engine/flashblocks
 import { Refusal } from '../../../engine/primitives/json-fields.ts'
 
 const bounds = (depth: number, values: number) => ({ ...PACKET_BOUNDS, depth, values })
-/** The value, or the field that refuses it. */
+/** Reads JSON and gives the value, or the field that refuses it. */
 function read(text: string, { depth = 64, values = 1_000 } = {}): unknown {
   try {
     return { value: readJson(Buffer.from(text), bounds(depth, values)) }
@@ -16,37 +16,37 @@ function read(text: string, { depth = 64, values = 1_000 } = {}): unknown {
   }
 }
 
-describe('bounds of JSON', () => {
+describe('JSON in bounds', () => {
   const cases: [
     name: string,
     text: string,
     limits: { depth?: number; values?: number },
     unknown,
   ][] = [
-    ['as deep as it may be', '[[[]]]', { depth: 3 }, { value: [[[]]] }],
-    ['one deeper', '[[{}]]', { depth: 2 }, 'json-depth'],
-    ['deep, side by side', '[[],[],{}]', { depth: 2 }, { value: [[], [], {}] }],
-    ['deep, in a string', '"[[[{{{"', { depth: 1 }, { value: '[[[{{{' }],
-    ['deep, behind an escaped quote', '"\\"[[["', { depth: 1 }, { value: '"[[[' }],
-    ['deep, behind an escaped backslash', '["\\\\",[[]]]', { depth: 2 }, 'json-depth'],
-    ['as many as there may be', '[1,2,3]', { values: 3 }, { value: [1, 2, 3] }],
-    ['one more', '[1,2,3,4]', { values: 3 }, 'json-values'],
-    ['keys count', '{"a":1,"b":2,"c":3}', { values: 2 }, 'json-values'],
-    ['empty ones count', '[[],[],[]]', { values: 4 }, 'json-values'],
-    ['commas in strings do not', '",,,,"', { values: 0 }, { value: ',,,,' }],
+    ['lists at the maximum depth', '[[[]]]', { depth: 3 }, { value: [[[]]] }],
+    ['lists one level too deep', '[[{}]]', { depth: 2 }, 'json-depth'],
+    ['lists side by side', '[[],[],{}]', { depth: 2 }, { value: [[], [], {}] }],
+    ['brackets in a string', '"[[[{{{"', { depth: 1 }, { value: '[[[{{{' }],
+    ['brackets after an escaped quote', '"\\"[[["', { depth: 1 }, { value: '"[[[' }],
+    ['brackets after an escaped backslash', '["\\\\",[[]]]', { depth: 2 }, 'json-depth'],
+    ['the maximum number of values', '[1,2,3]', { values: 3 }, { value: [1, 2, 3] }],
+    ['one value too many', '[1,2,3,4]', { values: 3 }, 'json-values'],
+    ['keys that count as values', '{"a":1,"b":2,"c":3}', { values: 2 }, 'json-values'],
+    ['empty lists that count as values', '[[],[],[]]', { values: 4 }, 'json-values'],
+    ['commas in a string, which do not count', '",,,,"', { values: 0 }, { value: ',,,,' }],
     ['a long string', `"${'x'.repeat(500)},,"`, { values: 0 }, { value: `${'x'.repeat(500)},,` }],
     [
-      'a long one with escapes late',
+      'a long string with escapes at its end',
       `["${'x'.repeat(500)}\\",,,"]`,
       { values: 1 },
       { value: [`${'x'.repeat(500)}",,,`] },
     ],
     ['a string that does not end', '"[[[[', { depth: 1 }, 'json'],
     ['an escape that does not end', '"\\', {}, 'json'],
-    ['what closes too often', ']]]][', { depth: 1 }, 'json'],
-    ['no megabyte of lists reaches the parser', '['.repeat(1 << 20), {}, 'json-depth'],
+    ['more closing than opening brackets', ']]]][', { depth: 1 }, 'json'],
+    ['a megabyte of opening brackets', '['.repeat(1 << 20), {}, 'json-depth'],
   ]
-  test.each(cases)('%s', (_, text, limits, expected) => {
+  test.each(cases)('is read or refused: %s', (_, text, limits, expected) => {
     expect(read(text, limits)).toEqual(expected)
   })
 
@@ -59,7 +59,7 @@ describe('bounds of JSON', () => {
         1 + Math.max(0, inner.length - 1) + inner.reduce((sum, { values }) => sum + values, 0),
     }
   }
-  test('any value passes bounds that are its own, and no smaller ones', () => {
+  test('is read with bounds of its own size, and refused with smaller ones', () => {
     const strings = fc.oneof(
       fc.string(),
       fc.string({ unit: fc.constantFrom('\\', '"', '[', '{', ',', 'x'), maxLength: 200 }),
@@ -85,7 +85,7 @@ describe('bounds of JSON', () => {
   })
 })
 
-test('the largest packet is refused by its length alone', () => {
+test('a packet above the size limit is refused by its length alone', () => {
   const bytes = Buffer.alloc(100)
   expect(() => openPacket(bytes, { ...PACKET_BOUNDS, bytes: 99 })).toThrow(/^too-large/)
   expect(() => openPacket(bytes, { ...PACKET_BOUNDS, bytes: 100 })).not.toThrow()
@@ -117,7 +117,7 @@ describe('mutated packets', () => {
     Buffer.concat([Buffer.of(0x1e), brotliCompressSync(enveloped)]),
     encodePacket({ type: 'end', payloadId: honest.payload_id }),
   ]
-  test('they are not refused as they are', () => {
+  test('are accepted before they are mutated', () => {
     for (const packet of packets) expect(decodePacket(packet)).toHaveProperty('message')
   })
 
@@ -134,7 +134,7 @@ describe('mutated packets', () => {
     if (what === 2) return Buffer.concat([before, after.subarray(value % (after.length + 1))])
     return Buffer.concat([before, Buffer.from(',"[{\\:}]'.repeat(2).slice(value % 8)), after])
   }
-  test('a message, a reason that names a field, or not for us: never an exception', () => {
+  test('give a message, a reason with a field or a skip, and never an exception', () => {
     fc.assert(
       fc.property(fc.constantFrom(...packets), mutations, (packet, all) => {
         const decoded = decodePacket(all.reduce<Uint8Array>(mutate, packet), bounds(8, 60))

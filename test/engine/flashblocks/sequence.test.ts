@@ -79,26 +79,30 @@ function run(steps: readonly Step[], at = heights) {
 
 const i = (index: number, more: Omit<Sent, 'index'> = {}): Sent => ({ index, ...more })
 
-describe('verdicts', () => {
+describe('the verdict on a message', () => {
   const cases: [name: string, steps: Step[], last: FlashblockVerdict | EndVerdict][] = [
     ['index 0 on the complete head', [i(0)], 'first'],
-    ['the due index', [i(0), i(1)], 'next'],
-    ['the due index without a height of its own', [i(0), i(1, { isWithoutHeight: true })], 'next'],
-    ['joined inside a block', [i(3)], 'missingFirst'],
+    ['the next index', [i(0), i(1)], 'next'],
+    [
+      'the next index without its own block number',
+      [i(0), i(1, { isWithoutHeight: true })],
+      'next',
+    ],
+    ['the first message in the middle of a block', [i(3)], 'missingFirst'],
     ['an unknown payload without a height', [i(3, { isWithoutHeight: true })], 'missingFirst'],
     ['the same packet again', [i(0), i(1), i(1)], 'duplicate'],
     ['index 0 again', [i(0), i(1), i(0)], 'duplicate'],
     ['the same flashblock as a subblock', [i(0), i(0, { hash: 0 })], 'duplicate'],
     ['a subblock again', [i(0, { hash: 0 }), i(0, { hash: 0 })], 'duplicate'],
-    ['another flashblock in its place', [i(0), i(0, { gasUsed: 9n })], 'equivocation'],
+    ['another flashblock at the same index', [i(0), i(0, { gasUsed: 9n })], 'equivocation'],
     [
-      'another subblock in its place, with as little of a hash',
+      'another subblock at the same index, both without a hash',
       [i(0, { hash: 0 }), i(0, { hash: 0, gasUsed: 9n })],
       'equivocation',
     ],
-    ['an index that overtook another', [i(0), i(2)], 'early'],
-    ['the one that was overtaken', [i(0), i(2), i(1)], 'next'],
-    ['the other one again', [i(0), i(2), i(1), i(2)], 'next'],
+    ['an index that arrives before an earlier one', [i(0), i(2)], 'early'],
+    ['the earlier index after a later one', [i(0), i(2), i(1)], 'next'],
+    ['the later index a second time', [i(0), i(2), i(1), i(2)], 'next'],
     [
       'the next block after a hole',
       [i(0), i(2), i(0, { id: 'b', height: 12n })],
@@ -110,9 +114,9 @@ describe('verdicts', () => {
     ['after End', [i(0), i(1), 'end', i(0, { id: 'b', height: 12n })], 'firstOfNextBlock'],
     ['another payload of the height', [i(0), i(1), i(0, { id: 'b' })], 'secondPayload'],
     ['the first payload after the second', [i(0), i(0, { id: 'b' }), i(1)], 'stale'],
-    ['its index 0 repeated late', [i(0), i(0, { id: 'b', height: 12n }), i(0)], 'stale'],
-    ['the second payload goes on', [i(0), i(0, { id: 'b' }), i(1, { id: 'b' })], 'next'],
-    ['a lost index 0 of another payload', [i(0), i(1, { id: 'b' })], 'missingFirst'],
+    ['index 0 of the earlier payload again', [i(0), i(0, { id: 'b', height: 12n }), i(0)], 'stale'],
+    ['the next index of the second payload', [i(0), i(0, { id: 'b' }), i(1, { id: 'b' })], 'next'],
+    ['another payload whose index 0 is lost', [i(0), i(1, { id: 'b' })], 'missingFirst'],
     ['a height is missing', [i(0), i(0, { id: 'b', height: 13n })], 'ahead'],
     ['a height is missing at the start', [i(0, { height: 12n })], 'ahead'],
     ['the height changes', [i(0), i(1, { height: 12n })], 'heightChanged'],
@@ -123,18 +127,18 @@ describe('verdicts', () => {
     ['End after index 0 alone', [i(0), 'end'], 'loneEnd'],
     ['End twice', [i(0), i(1), 'end', 'end'], 'alreadyComplete'],
     ['End after the target index', [i(0), i(1, { target: 1 }), 'end'], 'alreadyComplete'],
-    ['End of nothing', ['end'], 'unknownEnd'],
+    ['End without any flashblock', ['end'], 'unknownEnd'],
     ['End of another payload', [i(0), { end: 'b' }], 'unknownEnd'],
-    ['a payload given up', [i(0), 'drop', i(1)], 'stale'],
-    ['the next after one given up', [i(0), 'drop', i(0, { id: 'b' })], 'first'],
+    ['the next index of a dropped payload', [i(0), 'drop', i(1)], 'stale'],
+    ['a new payload after a dropped one', [i(0), 'drop', i(0, { id: 'b' })], 'first'],
   ]
-  test.each(cases)('%s', (_, steps, last) => {
+  test.each(cases)('is right: %s', (_, steps, last) => {
     expect(run(steps).verdicts.at(-1)).toBe(last)
   })
 })
 
 describe('the sequence', () => {
-  test('target index 0 never completes; the last that is not 0 counts', () => {
+  test('completes at the last target index that is not 0', () => {
     expect(run([i(0), i(1, { target: 3 }), i(2), i(3)]).sequence.payload).toMatchObject({
       targetIndex: 3,
       isComplete: true,
@@ -142,13 +146,13 @@ describe('the sequence', () => {
     expect(run([i(0), i(1)]).sequence.payload).toMatchObject({ isComplete: false })
   })
 
-  test('what is ignored changes nothing', () => {
+  test('is unchanged by a message that is ignored', () => {
     const before = run([i(0), i(1)]).sequence
     for (const step of [i(1), i(1, { gasUsed: 9n }), i(0, { height: 9n, id: 'z' })])
       expect(run([i(0), i(1), step]).sequence).toEqual(before)
   })
 
-  test('a hole and a missing height leave what is in progress', () => {
+  test('keeps the block in progress through a hole and a missing height', () => {
     const { sequence } = run([i(0)])
     expect(run([i(0), i(2)]).sequence).toEqual(sequence)
     expect(run([i(0), i(0, { id: 'b', height: 13n })]).sequence).toEqual(sequence)
@@ -162,7 +166,7 @@ describe('the sequence', () => {
     [2, 3, 'shortEnd'],
     [4, 3, 'awaited'],
   ]
-  test.each(ends)('an End after %s flashblocks, target %s: %s', (sent, target, verdict) => {
+  test.each(ends)('judges an End after %s, with target %s: %s', (sent, target, verdict) => {
     const { sequence } = run([i(0), i(1, { target })])
     const judged = judgeEnd(sequence, { type: 'end', payloadId: 'a' }, { sent })
     expect(judged.verdict).toBe(verdict)
@@ -173,32 +177,32 @@ describe('the sequence', () => {
     ])
   })
 
-  test('what an End has named completes it', () => {
+  test('completes at the flashblock that an End has named as the last', () => {
     const { sequence } = run([i(0), i(1)])
     const { sequence: named } = judgeEnd(sequence, { type: 'end', payloadId: 'a' }, { sent: 3 })
     const judged = judgeFlashblock(named, flashblock(i(2)), heights)
     expect([judged.verdict, judged.sequence.payload?.isComplete]).toEqual(['next', true])
   })
 
-  test('names the parent and counts what was taken', () => {
+  test('has the parent and the accepted flashblocks of its payload', () => {
     const { payload } = run([i(0), i(1), i(2)]).sequence
     expect(payload).toMatchObject({ number: 11n, parentHash: hash(10) })
     expect(payload?.taken).toHaveLength(3)
   })
 
-  test('a chain that went past the payload by sealed blocks begins anew', () => {
+  test('starts again when canonical blocks have passed its payload', () => {
     const { sequence } = run([i(0)])
     const far = { canonical: 13n, complete: 13n }
     const incoming = flashblock({ id: 'b', height: 14n, index: 0 })
     expect(judgeFlashblock(sequence, incoming, far).verdict).toBe('first')
   })
 
-  test('a complete block above the canonical one may be replaced', () => {
+  test('lets a payload replace a complete block above the canonical one', () => {
     const at = { canonical: 9n, complete: 10n }
     expect(run([i(0, { height: 10n })], at).verdicts).toEqual(['secondPayload'])
   })
 
-  test('an id that a wrong flashblock has used is free on another parent', () => {
+  test('lets an id from a wrong flashblock be used on another parent', () => {
     const wrong = i(0, { id: 'c' })
     const right = [0, 1].map((index) => i(index, { id: 'c', height: 12n }))
     const { verdicts } = run([wrong, 'drop', wrong, i(0, { id: 'b' }), ...right])

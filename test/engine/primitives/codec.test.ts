@@ -1,4 +1,4 @@
-/** Hex, words, hashes, signatures and RLP against other libraries. */
+/** Hex, words, hashes, signatures and RLP are compared with other libraries. */
 import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import fc from 'fast-check'
@@ -42,7 +42,7 @@ import { encodeRlp as encodeByEthers } from '../../clients/ethers.ts'
 import { bytesOf, privateKeys } from '../../fixtures/references.ts'
 
 describe('hex', () => {
-  test('there and back', () => {
+  test('decodes to the bytes that were encoded', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(hexToBytes(bytesToHex(bytes))).toEqual(bytes)
@@ -56,7 +56,7 @@ describe('hex', () => {
       expect(() => hexToBytes(hex)).toThrow(RangeError)
     },
   )
-  test('owns its buffer', () => {
+  test('decodes to a buffer of its own', () => {
     expect(hexToBytes('0x1234').buffer.byteLength).toBe(2)
   })
   test.each([
@@ -64,16 +64,16 @@ describe('hex', () => {
     [0, '0x0'],
     [255n, '0xff'],
     [1n << 255n, `0x8${'0'.repeat(63)}`],
-  ] as const)('quantity %s', (value, expected) => {
+  ] as const)('encodes the quantity %s', (value, expected) => {
     expect(quantity(value)).toBe(expected)
   })
-  test('no negative quantity', () => {
+  test('refuses a negative quantity', () => {
     expect(() => quantity(-1)).toThrow('a quantity cannot be negative: -1')
   })
 })
 
-describe('words', () => {
-  test('numbers there and back', () => {
+describe('the bytes of a number', () => {
+  test('decode to the number that was encoded', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), fc.nat(), (length, seed) => {
         const value = BigInt(seed) ** 9n % (1n << BigInt(length * 8))
@@ -83,7 +83,7 @@ describe('words', () => {
       }),
     )
   })
-  test('as hex says, at each length', () => {
+  test('have the value of their hex digits, at each length', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 70 }), fc.nat({ max: 9 }), (bytes, offset) => {
         const view = concatBytes(new Uint8Array(offset), bytes).subarray(offset)
@@ -96,12 +96,12 @@ describe('words', () => {
       { numRuns: 500 },
     )
   })
-  test('what does not fit is refused', () => {
+  test('refuse a number that does not fit', () => {
     expect(() => bigintToBytes(256n, 1)).toThrow('256 does not fit into 1 bytes')
     expect(() => bigintToBytes(-1n, 4)).toThrow(RangeError)
     expect(bigintToBytes(0xffn, 1)).toEqual(Uint8Array.of(255))
   })
-  test('comparison is that of Buffer', () => {
+  test('compare like Buffer', () => {
     const short = fc.uint8Array({ maxLength: 3, max: 2 })
     fc.assert(
       fc.property(short, short, (a, b) => {
@@ -113,33 +113,33 @@ describe('words', () => {
   })
 })
 
-describe('hashes', () => {
-  test('keccak is that of noble', () => {
+describe('a hash', () => {
+  test('is the Keccak-256 of noble', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 600 }), (bytes) => {
         expect(keccak256(bytes)).toEqual(keccak_256(bytes))
       }),
     )
   })
-  test('the empty ones', () => {
+  test('of nothing, of an empty trie and of no ommers is a constant', () => {
     expect(EMPTY_HASH).toEqual(keccak_256(new Uint8Array()))
     expect(EMPTY_ROOT).toEqual(keccak_256(reference(new Uint8Array())))
     expect(EMPTY_OMMERS).toEqual(keccak_256(reference([])))
   })
-  test('a digest stays when the next is made', () => {
+  test('stays unchanged when the next one is made', () => {
     const first = keccak256(Uint8Array.of(1))
     const copy = first.slice()
     keccak256(Uint8Array.of(2))
     expect(first).toEqual(copy)
   })
-  // XXH3 of nothing, seed 0, from the xxHash specification's sanity tests.
-  test('checksum', () => {
+  // XXH3 of nothing, seed 0, from the sanity tests of the xxHash specification.
+  test('by XXH3 matches its specification', () => {
     expect(checksum(new Uint8Array())).toBe(0x2d06800538d394c2n)
   })
 })
 
-describe('signatures', () => {
-  test('as noble signs, and recovered by both', () => {
+describe('a signature', () => {
+  test('equals that of noble, and its address is recovered from it', () => {
     fc.assert(
       fc.property(privateKeys, bytesOf(32), (key, hash) => {
         const ours = sign(hash, key)
@@ -163,22 +163,22 @@ describe('signatures', () => {
     ['s is zero', 1n, 0n],
     ['r is the order', CURVE_ORDER, 1n],
     ['s is the order', 1n, CURVE_ORDER],
-    ['no point has this x', 5n, 1n],
+    ['no curve point has this x', 5n, 1n],
     ['r is too wide', 1n << 256n, 1n],
-  ])('no key when %s', (_name, r, s) => {
+  ])('has no key when %s', (_name, r, s) => {
     expect(recoverAddress(hash, r, s, 0)).toBeUndefined()
   })
   test.each([
     ['zero', new Uint8Array(32)],
     ['the order', bigintToBytes(CURVE_ORDER, 32)],
     ['short', new Uint8Array(31).fill(1)],
-  ])('a key that is %s is refused', (_name, key) => {
+  ])('cannot be made with a key that is %s', (_name, key) => {
     expect(() => sign(hash, key)).toThrow(RangeError)
     expect(() => addressOfKey(key)).toThrow(RangeError)
   })
 })
 
-/** RLP by ethers. */
+/** Encodes RLP by ethers. */
 function reference(item: RlpItem): Uint8Array {
   type Digits = string | Digits[]
   const digits = (part: RlpItem): Digits =>
@@ -211,7 +211,7 @@ const refusalOf = (read: () => unknown): string | undefined => {
 }
 
 describe('RLP', () => {
-  test('encodes as ethers and decodes what it encoded', () => {
+  test('encodes like ethers and decodes what it encoded', () => {
     fc.assert(
       fc.property(items, (item) => {
         const encoded = encodeRlp(item)
@@ -220,13 +220,13 @@ describe('RLP', () => {
       }),
     )
   })
-  test.each([55, 56, 255, 256, 65_535, 65_536, 70_000])('a string of %i bytes', (length) => {
+  test.each([55, 56, 255, 256, 65_535, 65_536, 70_000])('encodes strings of %i bytes', (length) => {
     const bytes = new Uint8Array(length).fill(9)
     expect(encodeRlp(bytes)).toEqual(reference(bytes))
     expect(encodeRlp([bytes])).toEqual(reference([bytes]))
     expect(decodeRlp(encodeRlp([bytes]))).toEqual([bytes])
   })
-  test('any bytes give an item that encodes to them, or an RlpError', () => {
+  test('decodes any bytes to an item that encodes to them, or refuses them', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 40 }),
       fc
@@ -259,7 +259,7 @@ describe('RLP', () => {
       { numRuns: 2000 },
     )
   })
-  test('what is checked without being decoded is refused for the same reason', () => {
+  test('refuses in its check what decoding refuses, for the same reason', () => {
     const change = fc.record({ at: fc.nat(400), to: fc.integer({ min: 0, max: 255 }) })
     let refusals = 0
     fc.assert(
@@ -275,7 +275,7 @@ describe('RLP', () => {
     )
     expect(refusals).toBeGreaterThan(300)
   })
-  test.each([16, 17, 40])('lists nested %i deep', (depth) => {
+  test.each([16, 17, 40])('accepts at most 16 nested lists: %i deep', (depth) => {
     let data: Uint8Array = Uint8Array.of(0xc0)
     for (let level = 1; level < depth; level++)
       data = Uint8Array.of(
@@ -308,7 +308,7 @@ describe('RLP', () => {
       'rlp: value size exceeds available input length',
     ],
     [
-      'an element that leaves its list',
+      'an element that is longer than its list',
       '0xc283aabb',
       'rlp: element is larger than containing list',
     ],
@@ -321,10 +321,10 @@ describe('RLP', () => {
   test.each(refused)('refuses %s', (_name, hex, message) => {
     expect(() => decodeRlp(hexToBytes(hex))).toThrow(new RlpError(message))
   })
-  test('a list nested a million deep is refused before the stack ends', () => {
+  test('refuses a million nested lists before the stack overflows', () => {
     expect(() => decodeRlp(new Uint8Array(1_000_000).fill(0xc1))).toThrow(RlpError)
   })
-  test('numbers', () => {
+  test('reads the numbers that it wrote, and refuses other forms', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: (1n << 256n) - 1n }), (value) => {
         expect(readUint(rlpUint(value), 32)).toBe(value)
@@ -346,7 +346,7 @@ describe('RLP', () => {
   })
 })
 
-/** undefined: refused with an RlpError. */
+/** Decodes RLP; undefined: an RlpError refused the data. */
 function decodedOrRefused(data: Uint8Array): RlpItem | undefined {
   try {
     return decodeRlp(data)

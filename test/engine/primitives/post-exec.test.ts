@@ -1,4 +1,7 @@
-/** Post-exec transactions (type 0x7D): their bytes, what is malformed about one, and who refuses them all. */
+/**
+ * Post-exec transactions (type 0x7D): their bytes, their malformed forms, and the decoders that
+ * refuse them.
+ */
 import { describe, expect, test } from 'vitest'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
@@ -25,29 +28,36 @@ const pair = (index: number, refund: number): RlpItem => [rlpUint(index), rlpUin
 const payload = (items: readonly RlpItem[]) => concatBytes(Uint8Array.of(0x7d), encodeRlp(items))
 const withEntries = (...entries: RlpItem[]) => payload([rlpUint(1), rlpUint(1_000), entries])
 
-test('the bytes, and their hash', () => {
+test('a post-exec transaction has fixed bytes and their hash', () => {
   const made = makePostExec(1_000n, REFUNDS)
   expect(bytesToHex(made.raw)).toBe(bytesToHex(RAW))
   expect(made.hash).toEqual(keccak256(RAW))
   const decoded = decodeTransaction(RAW)
   expect(decoded).toEqual(made)
   expect(decoded).toMatchObject({
-    ...{ type: 0x7d, version: 1n, blockNumber: 1_000n, refunds: REFUNDS },
-    ...{ from: ZERO_20, to: ZERO_20, gasLimit: 0n, value: 0n, input: RAW.subarray(1) },
+    type: 0x7d,
+    version: 1n,
+    blockNumber: 1_000n,
+    refunds: REFUNDS,
+    from: ZERO_20,
+    to: ZERO_20,
+    gasLimit: 0n,
+    value: 0n,
+    input: RAW.subarray(1),
   })
   expect(isSigned(decoded)).toBe(false)
   expect(encodeTransaction(made)).toEqual(RAW)
 })
 
-describe('malformed', () => {
+describe('a post-exec transaction is malformed with', () => {
   test.each<[what: string, raw: Uint8Array, why: string]>([
     ['no payload', Uint8Array.of(0x7d), 'typed transaction too short'],
-    ['no list', hexToBytes('0x7d01'), 'rlp: expected input list for types.PostExecTx'],
     [
-      'more behind it',
-      concatBytes(RAW, Uint8Array.of(0)),
-      'rlp: input contains more than one value',
+      'a value that is not a list',
+      hexToBytes('0x7d01'),
+      'rlp: expected input list for types.PostExecTx',
     ],
+    ['extra bytes', concatBytes(RAW, Uint8Array.of(0)), 'rlp: input contains more than one value'],
     ['two fields', payload([rlpUint(1), rlpUint(2)]), 'rlp: too few elements for types.PostExecTx'],
     [
       'four fields',
@@ -65,21 +75,25 @@ describe('malformed', () => {
       'post-exec: version 2, 1 is known',
     ],
     [
-      'a wide number',
+      'a number above 64 bits',
       payload([rlpUint(1), rlpUint(2n ** 64n), [pair(1, 1)]]),
       'rlp: input string too long for uint64, decoding into (types.PostExecTx).blockNumber',
     ],
     ['no entries', withEntries(), 'post-exec: no refunds'],
     ['a refund of 0', withEntries(pair(1, 0)), 'post-exec: a refund of 0 for transaction 1'],
     ['an index twice', withEntries(pair(1, 1), pair(1, 2)), 'post-exec: index 1 after 1'],
-    ['a falling index', withEntries(pair(2, 1), pair(1, 2)), 'post-exec: index 1 after 2'],
     [
-      'an entry of three',
+      'an index lower than the one before',
+      withEntries(pair(2, 1), pair(1, 2)),
+      'post-exec: index 1 after 2',
+    ],
+    [
+      'an entry with three fields',
       withEntries([rlpUint(1), rlpUint(1), rlpUint(1)]),
       'rlp: input list has too many elements for types.SDMGasEntry, decoding into (types.PostExecTx).refunds',
     ],
     [
-      'an entry that is none',
+      'an entry that is not a list',
       withEntries(rlpUint(1)),
       'rlp: expected input list, decoding into (types.PostExecTx).refunds',
     ],
@@ -91,17 +105,21 @@ describe('malformed', () => {
   })
 })
 
-test('a txpool takes none, and nobody opens one as a signed transaction', () => {
+test('a post-exec transaction is refused by the txpool and as a signed transaction', () => {
   const { hash, from } = decodeTransaction(RAW)
   const refused = { error: expect.objectContaining({ message: 'transaction type not supported' }) }
   expect(decodeSubmitted(RAW)).toEqual(refused)
   expect(() => openTransaction(RAW, { hash, from })).toThrow('transaction type not supported')
 })
 
-test('the object of JSON-RPC gives the bytes', () => {
+test('the JSON-RPC object of a post-exec transaction gives its bytes', () => {
   const object = {
-    ...{ type: '0x7d', hash: bytesToHex(keccak256(RAW)), from: bytesToHex(ZERO_20) },
-    ...{ gas: '0x0', value: '0x0', input: bytesToHex(RAW.subarray(1)) },
+    type: '0x7d',
+    hash: bytesToHex(keccak256(RAW)),
+    from: bytesToHex(ZERO_20),
+    gas: '0x0',
+    value: '0x0',
+    input: bytesToHex(RAW.subarray(1)),
   }
   expect(encodeTransactionJson(object)).toEqual(RAW)
 })

@@ -1,16 +1,21 @@
-/** Transactions of every type against viem and ethers; what is refused, in which words. */
+/** Transactions of every type are compared with viem and ethers; refusals have fixed texts. */
 import fc from 'fast-check'
 import { getContractAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { getSourceHash, parseTransaction as parseDeposit } from 'viem/op-stack'
 import { recoverAuthorizationAddress } from 'viem/utils'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { authorizationHash, recoverAuthority } from '../../../engine/primitives/authorization.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { orderedRoot } from '../../../engine/primitives/ordered-root.ts'
 import { encodeRlp, type RlpItem, rlpUint } from '../../../engine/primitives/rlp.ts'
-import { addressOfKey, CURVE_ORDER, sign } from '../../../engine/primitives/signature.ts'
+import {
+  addressOfKey,
+  authorizationHash,
+  CURVE_ORDER,
+  recoverAuthority,
+  sign,
+} from '../../../engine/primitives/signature.ts'
 import {
   type Authorization,
   isSigned,
@@ -45,7 +50,7 @@ const accessList = fc.array(
   fc.record({ address: bytesOf(20), storageKeys: fc.array(bytesOf(32), { maxLength: 3 }) }),
   { maxLength: 3 },
 )
-/** viem refuses a priority fee above the fee; the envelope does not care. */
+/** viem refuses a priority fee above the fee, but the envelope allows it. */
 const dynamicFee = fc
   .tuple(uintOf(128), uintOf(128))
   .map(([a, b]): [bigint, bigint] => (a < b ? [a, b] : [b, a]))
@@ -107,7 +112,7 @@ function withFees<Fields extends object>(fields: fc.Arbitrary<Fields>) {
 }
 
 describe('a signed transaction', () => {
-  test('reads as ethers reads it, comes back from its fields, and has its sender', () => {
+  test('matches ethers, encodes again from its fields and has its sender', () => {
     fc.assert(
       fc.property(unsigned, privateKeys, (fields, key) => {
         const ours = signTransaction(fields, key)
@@ -123,7 +128,7 @@ describe('a signed transaction', () => {
     )
   })
 
-  test('as viem signs it', async () => {
+  test('has the bytes that viem signs', async () => {
     await fc.assert(
       fc.asyncProperty(unsigned, privateKeys, async (fields, key) => {
         const account = privateKeyToAccount(bytesToHex(key))
@@ -134,7 +139,7 @@ describe('a signed transaction', () => {
       { numRuns: 50 },
     )
   })
-  test('an authorization has the authority that viem finds', async () => {
+  test('with an authorization has the authority that viem finds', async () => {
     await fc.assert(
       fc.asyncProperty(authorization, async (entry) => {
         const theirs = await recoverAuthorizationAddress({
@@ -182,7 +187,7 @@ const spoilt = <T extends SignedTransaction>(transaction: T, changes: Partial<T>
   encodeTransaction({ ...transaction, ...changes })
 const highS = (transaction: SignedTransaction) => CURVE_ORDER - transaction.s
 
-describe('refused', () => {
+describe('the transaction decoder', () => {
   const list = (items: RlpItem) => encodeRlp(items)
   const typed = (type: number, items: RlpItem) => concatBytes(Uint8Array.of(type), list(items))
   const empty = new Uint8Array(0)
@@ -203,19 +208,19 @@ describe('refused', () => {
       'transaction type not supported',
     ],
     [
-      'a legacy list of three',
+      'a legacy list with three fields',
       list([empty, empty, empty]),
       'malformed',
       'rlp: too few elements for types.LegacyTx',
     ],
     [
-      'a legacy list of ten',
+      'a legacy list with ten fields',
       list(Array<Bytes>(10).fill(empty)),
       'malformed',
       'rlp: input list has too many elements for types.LegacyTx',
     ],
     [
-      'a string',
+      'a string instead of a list',
       list(new Uint8Array(60)),
       'malformed',
       'rlp: expected input list for types.LegacyTx',
@@ -258,19 +263,19 @@ describe('refused', () => {
       'rlp: input string too long for uint256, decoding into (types.LegacyTx).value',
     ],
     [
-      '19 bytes of address',
+      'an address of 19 bytes',
       list(legacyItems({ 3: new Uint8Array(19) })),
       'malformed',
       'rlp: input string too short for [20]uint8, decoding into (types.LegacyTx).to',
     ],
     [
-      'a list as address',
+      'a list instead of an address',
       list(legacyItems({ 3: [] })),
       'malformed',
       'rlp: expected input string or byte, decoding into (types.LegacyTx).to',
     ],
     [
-      'a blob transaction that creates',
+      'a blob transaction that creates a contract',
       typed(
         3,
         [1, 1, 1, 1, 1]
@@ -339,17 +344,17 @@ describe('refused', () => {
       'invalid sender: invalid transaction v, r, s values',
     ],
     [
-      '33 million bytes',
+      'a transaction of 33 million bytes',
       new Uint8Array(33 * 1024 * 1024),
       'size',
       'oversized data: transaction size 34603008, limit 33554432',
     ],
   ]
-  test.each(cases)('%s', (_name, raw, reason, message) => {
+  test.each(cases)('refuses %s', (_name, raw, reason, message) => {
     expect(() => decodeTransaction(raw)).toThrow(new TransactionError(reason, message))
     expect(caught(() => decodeTransaction(raw))).toMatchObject({ reason })
   })
-  test('any bytes give a transaction that encodes to them, or a TransactionError', () => {
+  test('gives for any bytes a transaction that encodes to them, or an error', () => {
     const spoiltBytes = fc
       .tuple(fc.constantFrom(signedLegacy.raw, dynamic.raw), fc.nat(), fc.nat({ max: 255 }))
       .map(([raw, at, byte]) => raw.with(at % raw.length, byte))
@@ -364,11 +369,11 @@ describe('refused', () => {
   })
 })
 
-describe('signatures in JSON', () => {
+describe('the v of a legacy signature', () => {
   test.each([
     ['a chain id', legacy, [427n, 428n]],
     ['none', { ...legacy, chainId: undefined }, [27n, 28n]],
-  ])('legacy with %s', (_name, fields, vs) => {
+  ])('shows the y parity with %s', (_name, fields, vs) => {
     const seen = new Map<bigint, number>()
     for (let nonce = 0n; nonce < 20n; nonce++) {
       const { v, chainId } = signTransaction({ ...fields, nonce }, KEY) as typeof signedLegacy
@@ -380,7 +385,7 @@ describe('signatures in JSON', () => {
 })
 
 const recorded = 'op-blocks/op-mainnet-blocks.json.gz'
-describe('deposits', () => {
+describe('a deposit', () => {
   const arbitrary = fc.record({
     sourceHash: bytesOf(32),
     from: bytesOf(20),
@@ -391,7 +396,7 @@ describe('deposits', () => {
     isSystemTransaction: fc.boolean(),
     input: fc.uint8Array({ maxLength: 200 }),
   })
-  test('read as viem reads them', () => {
+  test('matches viem', () => {
     fc.assert(
       fc.property(arbitrary, (fields) => {
         const deposit = makeDeposit(fields)
@@ -419,7 +424,7 @@ describe('deposits', () => {
       }),
     )
   })
-  test('source hashes are those of viem', () => {
+  test('has the source hashes of viem', () => {
     fc.assert(
       fc.property(bytesOf(32), fc.nat(), (hash, index) => {
         const l1BlockHash = bytesToHex(hash)
@@ -432,14 +437,14 @@ describe('deposits', () => {
       }),
     )
   })
-  // Specification of Ecotone, derivation: first upgrade transaction.
-  test('of an upgrade', () => {
+  // The value comes from the specification of Ecotone, derivation: first upgrade transaction.
+  test('of an upgrade has the source hash of the specification', () => {
     const intent = Uint8Array.from(Buffer.from('Ecotone: L1 Block Deployment'))
     expect(bytesToHex(sourceHash(2, intent))).toBe(
       '0x877a6077205782ea15a6dc8699fa5ebcec5e0f4389f09cb8eda09488231346f8',
     )
   })
-  test('addresses of contracts are those of viem', () => {
+  test('creates a contract at the address of viem', () => {
     fc.assert(
       fc.property(bytesOf(20), uintOf(53), (from, nonce) => {
         expect(bytesToHex(createAddress(from, nonce))).toBe(
@@ -455,7 +460,7 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
   beforeAll(() => {
     blocks = readBlocks(recorded)
   })
-  test('every transaction: hash, sender, fields', () => {
+  test('have transactions with the recorded hash, sender and fields', () => {
     for (const { transactions, rawTransactions } of blocks)
       for (const [index, json] of transactions.entries()) {
         const ours = decodeTransaction(hexToBytes(rawTransactions[index]!))
@@ -470,7 +475,7 @@ describe.skipIf(isAbsent(recorded))('recorded blocks of OP Mainnet', () => {
           )
       }
   })
-  test('every transactions root', () => {
+  test('have the recorded transactions roots', () => {
     for (const { rawTransactions, transactionsRoot } of blocks)
       expect(bytesToHex(orderedRoot(rawTransactions.map(hexToBytes)))).toBe(transactionsRoot)
   })

@@ -1,12 +1,19 @@
-/** Roots of ordered and other tries, receipts, headers and blocks: recorded chains, other libraries, properties. */
+/**
+ * Roots of ordered and other tries, receipts, headers and blocks: recorded chains, other libraries,
+ * properties.
+ */
 import { readFileSync } from 'node:fs'
 import { createMPT } from '@ethereumjs/mpt'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { RlpBlock } from '../../../engine/primitives/block-codec.ts'
 import { decodeBlock, decodeBlocks, encodeBlock } from '../../../engine/primitives/block-codec.ts'
-import type { Header } from '../../../engine/primitives/header.ts'
-import { decodeHeader, encodeHeader, hashHeader } from '../../../engine/primitives/header-codec.ts'
+import {
+  decodeHeader,
+  encodeHeader,
+  type Header,
+  hashHeader,
+} from '../../../engine/primitives/header.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { EMPTY_OMMERS, EMPTY_ROOT, keccak256 } from '../../../engine/primitives/keccak.ts'
 import { orderedRoot, orderedTrie } from '../../../engine/primitives/ordered-root.ts'
@@ -34,8 +41,8 @@ import { bytesOf, uintOf } from '../../fixtures/references.ts'
 
 const item = (index: number) => new Uint8Array(1 + (index % 50)).fill(index)
 
-describe('tries', () => {
-  test('an ordered root is that of @ethereumjs/mpt, at each length', async () => {
+describe('a trie', () => {
+  test('of a list has the root of @ethereumjs/mpt, at each length', async () => {
     const theirs = await createMPT()
     const ours = orderedTrie()
     expect(ours.root()).toEqual(EMPTY_ROOT)
@@ -45,7 +52,7 @@ describe('tries', () => {
       expect(bytesToHex(ours.root())).toBe(bytesToHex(theirs.root()))
     }
   })
-  test('a trie of hashed keys is that of @ethereumjs/mpt', async () => {
+  test('of hashed keys has the root of @ethereumjs/mpt', async () => {
     const theirs = await createMPT({ useKeyHashing: true })
     const entries = []
     for (let index = 0; index < 200; index++) {
@@ -55,10 +62,10 @@ describe('tries', () => {
     }
     expect(trieRoot(entries)).toEqual(theirs.root())
   })
-  test('grown, cut and grown again is as made at once', () => {
+  test('that grew and was cut has the root of one that was made at once', () => {
     const steps = fc.array(
       fc.record({
-        keep: fc.nat({ max: 700 }),
+        retain: fc.nat({ max: 700 }),
         add: fc.nat({ max: 350 }),
         seed: fc.nat({ max: 3 }),
       }),
@@ -68,9 +75,9 @@ describe('tries', () => {
       fc.property(steps, (list) => {
         const trie = orderedTrie()
         let items: Uint8Array[] = []
-        for (const { keep, add, seed } of list) {
-          trie.truncate(keep)
-          items = items.slice(0, keep)
+        for (const { retain, add, seed } of list) {
+          trie.truncate(retain)
+          items = items.slice(0, retain)
           for (let count = 0; count < add; count++) {
             const next = Uint8Array.of(seed, ...item(items.length))
             trie.append(next)
@@ -83,12 +90,12 @@ describe('tries', () => {
       { numRuns: 30 },
     )
   })
-  test('5000 items and more than one length of key', () => {
+  test('of 5000 items has the right root with keys of different lengths', () => {
     const items = Array.from({ length: 5000 }, (_, index) => item(index))
     const entries = items.map((value, index) => ({ key: encodeRlp(rlpUint(index)), value }))
     expect(orderedRoot(items)).toEqual(trieRoot(entries))
   })
-  test('a key that comes twice or begins another is refused', () => {
+  test('refuses a key that comes twice or is a prefix of another', () => {
     const entry = (...key: number[]) => ({ key: Uint8Array.from(key), value: item(1) })
     expect(() => trieRoot([entry(1, 2), entry(1, 2)])).toThrow(RangeError)
     expect(() => trieRoot([entry(1), entry(1, 2)])).toThrow(RangeError)
@@ -100,8 +107,8 @@ const log: fc.Arbitrary<Log> = fc.record({
   topics: fc.array(bytesOf(32), { maxLength: 4 }),
   data: fc.uint8Array({ maxLength: 100 }),
 })
-const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined })
-/** Without the keys that are undefined, as decoded. */
+const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined })
+/** Removes the keys that are undefined, like decoding does. */
 function stripped<Value extends object>(
   value: fc.Arbitrary<{ [Key in keyof Value]: Value[Key] | undefined }>,
 ): fc.Arbitrary<Value> {
@@ -117,14 +124,14 @@ const l1: fc.Arbitrary<L1Fee> = stripped<L1Fee>(
     l1GasPrice: uintOf(256),
     l1GasUsed: uintOf(64),
     l1Fee: uintOf(256),
-    l1BaseFeeScalar: maybe(uintOf(32)),
-    l1BlobBaseFee: maybe(uintOf(256)),
-    l1BlobBaseFeeScalar: maybe(uintOf(32)),
-    l1FeeScalar: maybe(fc.constantFrom('0.684', '0', '')),
-    operatorFeeScalar: maybe(uintOf(32)),
-    operatorFeeConstant: maybe(uintOf(64)),
-    daFootprintGasScalar: maybe(uintOf(16)),
-    blobGasUsed: maybe(uintOf(64)),
+    l1BaseFeeScalar: optional(uintOf(32)),
+    l1BlobBaseFee: optional(uintOf(256)),
+    l1BlobBaseFeeScalar: optional(uintOf(32)),
+    l1FeeScalar: optional(fc.constantFrom('0.684', '0', '')),
+    operatorFeeScalar: optional(uintOf(32)),
+    operatorFeeConstant: optional(uintOf(64)),
+    daFootprintGasScalar: optional(uintOf(16)),
+    blobGasUsed: optional(uintOf(64)),
   }),
 )
 const receipts: fc.Arbitrary<Receipt> = fc.array(log, { maxLength: 4 }).chain((logs) =>
@@ -136,26 +143,26 @@ const receipts: fc.Arbitrary<Receipt> = fc.array(log, { maxLength: 4 }).chain((l
       gasUsed: uintOf(64),
       logsBloom: fc.constantFrom(bloomOf(logs), new Uint8Array(256), new Uint8Array(256).fill(7)),
       logs: fc.constant(logs),
-      contractAddress: maybe(bytesOf(20)),
+      contractAddress: optional(bytesOf(20)),
       effectiveGasPrice: uintOf(256),
-      depositNonce: maybe(uintOf(64)),
-      depositReceiptVersion: maybe(fc.constant(1n)),
-      l1: maybe(l1),
-      blobGasUsed: maybe(uintOf(64)),
-      blobGasPrice: maybe(uintOf(256)),
+      depositNonce: optional(uintOf(64)),
+      depositReceiptVersion: optional(fc.constant(1n)),
+      l1: optional(l1),
+      blobGasUsed: optional(uintOf(64)),
+      blobGasPrice: optional(uintOf(256)),
     }),
   ),
 )
 
-describe('receipts', () => {
-  test('stored without loss', () => {
+describe('a receipt', () => {
+  test('is stored without loss', () => {
     fc.assert(
       fc.property(receipts, (receipt) => {
         expect(decodeStoredReceipt(encodeStoredReceipt(receipt))).toEqual(receipt)
       }),
     )
   })
-  test('the summary of a stored one has its bloom and counts its logs', () => {
+  test('has a stored summary with its bloom and its number of logs', () => {
     fc.assert(
       fc.property(receipts, (receipt) => {
         const { bloom, count } = summariseStoredLogs(encodeStoredReceipt(receipt))
@@ -167,7 +174,7 @@ describe('receipts', () => {
       expect(() => summariseStoredLogs(Uint8Array.from(cut))).toThrow(RlpError)
   })
   const none = new Uint8Array(0)
-  test('anything else stored is an RlpError', () => {
+  test('is read from spoilt bytes only if it encodes to them', () => {
     const spoilt = fc.tuple(receipts, fc.nat(), fc.nat({ max: 255 })).map(([receipt, at, byte]) => {
       const stored = encodeStoredReceipt(receipt)
       return stored.with(at % stored.length, byte)
@@ -201,10 +208,10 @@ describe('receipts', () => {
     ['a deposit before Canyon', { type: 0x7e, depositNonce: 5n }, `0x7ef90108${body}`],
     ['a failure', { status: 0 }, `0x02f90108${body.replace(/^01/, '80')}`],
   ]
-  test.each(cases)('consensus form of %s', (_name, changes, hex) => {
+  test.each(cases)('has the consensus form of %s', (_name, changes, hex) => {
     expect(bytesToHex(encodeReceipt({ ...plain, ...changes }))).toBe(hex)
   })
-  test('a bloom has what was logged, and both of two', () => {
+  test('has a bloom with everything logged, which joins with another bloom', () => {
     fc.assert(
       fc.property(fc.array(log, { maxLength: 3 }), log, (logs, last) => {
         const bloom = orBloom(bloomOf(logs), bloomOf([last]))
@@ -253,15 +260,15 @@ const headers: fc.Arbitrary<Header> = fc
     ...Object.fromEntries(Object.entries(optional).slice(0, count)),
   }))
 
-describe('headers', () => {
-  test('there and back', () => {
+describe('a header', () => {
+  test('decodes to what was encoded', () => {
     fc.assert(
       fc.property(headers, (header) => {
         expect(decodeHeader(encodeHeader(header))).toEqual(header)
       }),
     )
   })
-  test('fields of Amsterdam are in the hash, and in JSON as a node serves them', () => {
+  test('of Amsterdam has the new fields in its hash and in its JSON', () => {
     const [header] = fc.sample(
       headers.filter((one) => one.slotNumber !== undefined),
       1,
@@ -279,7 +286,7 @@ describe('headers', () => {
     })
     expect(decodeHeaderJson(json)).toEqual(header)
   })
-  test('a gap among the later fields is refused', () => {
+  test('with a gap among its later fields is refused', () => {
     const [header] = fc.sample(
       headers.filter((one) => one.baseFeePerGas === undefined),
       1,
@@ -294,7 +301,7 @@ describe('headers', () => {
   test.each([
     [14, 'rlp: too few elements for types.Header'],
     [24, 'rlp: input list has too many elements for types.Header'],
-  ])('%i fields are refused', (count, message) => {
+  ])('with %i fields is refused', (count, message) => {
     expect(() => decodeHeader(encodeRlp(Array<Uint8Array>(count).fill(new Uint8Array(0))))).toThrow(
       new RlpError(message),
     )
@@ -302,7 +309,7 @@ describe('headers', () => {
 })
 
 const recorded = 'op-blocks/op-mainnet-blocks.json.gz'
-test.skipIf(isAbsent(recorded))('header hashes of recorded OP blocks', () => {
+test.skipIf(isAbsent(recorded))('recorded OP blocks have their recorded header hashes', () => {
   for (const block of readBlocks(recorded)) {
     const header = headerOfJson(block)
     expect(bytesToHex(hashHeader(header))).toBe(block.hash)
@@ -311,20 +318,20 @@ test.skipIf(isAbsent(recorded))('header hashes of recorded OP blocks', () => {
 })
 
 const chains = ['chain-facts/ethtest-chain/chain.rlp', 'rpc-compat/tests/chain.rlp']
-describe.skipIf(chains.some(isAbsent)).each(chains)('%s', (path) => {
+describe.skipIf(chains.some(isAbsent)).each(chains)('the chain in %s', (path) => {
   let blocks: readonly RlpBlock[]
   let file: Uint8Array
   beforeAll(() => {
     file = Uint8Array.from(readFileSync(conformance(path)))
     blocks = [...decodeBlocks(file)]
   })
-  test('comes back byte by byte', () => {
+  test('encodes to the same bytes', () => {
     expect(blocks.length).toBeGreaterThan(50)
     const encoded = blocks.map(encodeBlock)
     expect(Buffer.concat(encoded).equals(file)).toBe(true)
     expect(decodeBlock(encoded[0]!)).toEqual(blocks[0])
   })
-  test('links by hash, and roots are those of the headers', () => {
+  test('is linked by hash, and its headers have the right roots', () => {
     for (const [index, { header, transactions, ommers, withdrawals }] of blocks.entries()) {
       if (index > 0) expect(header.parentHash).toEqual(hashHeader(blocks[index - 1]!.header))
       expect(orderedRoot(transactions)).toEqual(header.transactionsRoot)
@@ -332,14 +339,14 @@ describe.skipIf(chains.some(isAbsent)).each(chains)('%s', (path) => {
       expect(withdrawals === undefined).toBe(header.withdrawalsRoot === undefined)
     }
   })
-  test('every transaction comes back from its fields', () => {
+  test('has transactions that encode again from their fields', () => {
     for (const raw of blocks.flatMap(({ transactions }) => transactions)) {
       const transaction = decodeTransaction(raw)
       expect(encodeTransaction(transaction)).toEqual(raw)
       expect(transaction.hash).toEqual(transactionHash(raw))
     }
   })
-  test('a file cut short is refused at its last block', () => {
+  test('is refused at its last block when the file is cut', () => {
     const cut = decodeBlocks(file.subarray(0, -1))
     let count = 0
     expect(() => {
@@ -349,7 +356,7 @@ describe.skipIf(chains.some(isAbsent)).each(chains)('%s', (path) => {
   })
 })
 
-/** undefined: refused with an RlpError. */
+/** Decodes a stored receipt; undefined: an RlpError refused the data. */
 function decodedOrRefused(data: Uint8Array): Receipt | undefined {
   try {
     return decodeStoredReceipt(data)

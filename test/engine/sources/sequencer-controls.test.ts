@@ -1,4 +1,4 @@
-/** What a developer has the sequencer do, on a clock that only moves when told. */
+/** A developer controls the sequencer, on a clock that moves on demand only. */
 import { expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
@@ -6,8 +6,8 @@ import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import type {
   Control,
-  ControlAnswer,
   ControlPort,
+  ControlResponse,
 } from '../../../engine/sources/sequencer/controls.ts'
 import { type SequencedChain, sequencedChain, testChain } from '../../fixtures/sequenced-chain.ts'
 
@@ -15,22 +15,29 @@ const KEY = hexToBytes(DEV_ACCOUNTS[0]!.privateKey)
 const transfer = (nonce: bigint) =>
   signTransaction(
     {
-      ...{ type: 2, chainId: 196n, nonce, gasLimit: 21_000n, to: new Uint8Array(20).fill(7) },
-      ...{ value: 1n, input: new Uint8Array(0), accessList: [] },
-      ...{ maxFeePerGas: 3_000_000_000n, maxPriorityFeePerGas: 7n },
+      type: 2,
+      chainId: 196n,
+      nonce,
+      gasLimit: 21_000n,
+      to: new Uint8Array(20).fill(7),
+      value: 1n,
+      input: new Uint8Array(0),
+      accessList: [],
+      maxFeePerGas: 3_000_000_000n,
+      maxPriorityFeePerGas: 7n,
     },
     KEY,
   )
 
-/** A chain with controls: `run` takes steps until the control is answered. */
+/** Makes a chain with controls: `run` takes steps until the control has its response. */
 function controlled() {
   const waiting: { request: number; control: Control }[] = []
-  const answers: ControlAnswer[] = []
+  const responses: ControlResponse[] = []
   const control: ControlPort = {
     next: () => waiting.shift(),
-    done: (answer) => void answers.push(answer),
+    done: (response) => void responses.push(response),
     isFlat: () => true,
-    isKept: () => true,
+    isUnfoldable: () => true,
     pin() {},
     rewind() {},
     blocksFrom: (number) =>
@@ -38,14 +45,14 @@ function controlled() {
         .slice(number)
         .map(({ header, hash }) => ({ number: Number(header.number), hash, transactions: [] })),
     finalized: () => 0,
-    salt: () => new Uint8Array(8).fill(answers.length + 1),
+    salt: () => new Uint8Array(8).fill(responses.length + 1),
   }
   const chain: SequencedChain = sequencedChain({ chain: testChain(), over: { control } })
   const run = async (what: Control) => {
-    const request = answers.length + 1
+    const request = responses.length + 1
     waiting.push({ request, control: what })
-    await chain.until(() => answers.length === request)
-    return answers.at(-1)!
+    await chain.until(() => responses.length === request)
+    return responses.at(-1)!
   }
   return { chain, run }
 }
@@ -56,7 +63,7 @@ const sentBy = (chain: ReturnType<typeof sequencedChain>, from = 0) =>
   chain.sent.slice(from).map(({ message }) => shortOf(message))
 const flashblockOf = (message: FeedMessage) => message as Flashblock
 
-test('a chain that stands still makes nothing, however late it is, until it is told', async () => {
+test('a paused chain makes no flashblock until a control asks for one', async () => {
   const { chain, run } = controlled()
   await chain.until(() => chain.blocks.length > 2)
   const paused = await run({ type: 'pause' })
@@ -67,17 +74,19 @@ test('a chain that stands still makes nothing, however late it is, until it is t
   expect(chain.sent).toHaveLength(count)
   const next = Number(number) + 1
   for (let index = 0; index < 9; index++)
-    expect(await run({ type: 'step' })).toMatchObject({ done: { place: { number: next, index } } })
+    expect(await run({ type: 'step' })).toMatchObject({
+      done: { position: { number: next, index } },
+    })
   await run({ type: 'seal' })
   const indices = Array.from({ length: 9 }, (_, index) => `${next}:${index}`)
   expect(sentBy(chain, count)).toEqual([...indices, 'end'])
-  // Nobody takes the block for complete before its End.
+  // No receiver takes the block as complete before its End.
   for (const { message } of chain.sent.slice(count + 1, -1))
     expect(flashblockOf(message).targetIndex).toBeGreaterThan(flashblockOf(message).index)
   chain.close()
 })
 
-test('a block before its time has what waits, and the next one need not wait for the clock', async () => {
+test('a block sealed early has the waiting transactions, and mining skips the clock', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
   await run({ type: 'resume' })
@@ -93,7 +102,7 @@ test('a block before its time has what waits, and the next one need not wait for
   chain.close()
 })
 
-test('a step and a seal have what waits, however slow the machine is', async () => {
+test('a step and a seal include waiting transactions, however slow the machine is', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
   await run({ type: 'step' })
@@ -111,7 +120,7 @@ test('a step and a seal have what waits, however slow the machine is', async () 
   chain.close()
 })
 
-test('timestamps that are set, and what cannot be', async () => {
+test('a set time applies to the next block, and an earlier time is refused', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
   const { timestamp } = chain.blocks.at(-1)!.header
@@ -126,7 +135,7 @@ test('timestamps that are set, and what cannot be', async () => {
   chain.close()
 })
 
-test('an equivocation: the second flashblock of an index is what the block goes on from, after a kill too', async () => {
+test('the block continues from an equivocating flashblock, also after a kill', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
   await run({ type: 'step' })
@@ -136,14 +145,14 @@ test('an equivocation: the second flashblock of an index is what the block goes 
   chain.offer([])
   await run({ type: 'step' })
   const count = chain.sent.length
-  const { done } = (await run({ type: 'equivocate', isKept: false })) as { done: object }
+  const { done } = (await run({ type: 'equivocate', isRequeued: false })) as { done: object }
   expect(done).toMatchObject({ dropped: [transaction.hash] })
   expect(chain.rejected).toMatchObject([{ hash: transaction.hash, isUnwanted: true }])
-  const again = chain.sent.slice(count).map(({ message }) => flashblockOf(message))
+  const repeated = chain.sent.slice(count).map(({ message }) => flashblockOf(message))
   const first = chain.sent.slice(count - 2, count).map(({ message }) => flashblockOf(message))
-  expect(again.map(({ index }) => index)).toEqual(first.map(({ index }) => index))
-  expect(again[0]!.delta.transactions).toEqual([])
-  expect(again[0]!.delta.blockHash).not.toEqual(first[0]!.delta.blockHash)
+  expect(repeated.map(({ index }) => index)).toEqual(first.map(({ index }) => index))
+  expect(repeated[0]!.delta.transactions).toEqual([])
+  expect(repeated[0]!.delta.blockHash).not.toEqual(first[0]!.delta.blockHash)
   const { number } = chain.blocks.at(-1)!.header
   chain.restart()
   await chain.until(() => chain.blocks.at(-1)!.header.number > number)
@@ -153,24 +162,24 @@ test('an equivocation: the second flashblock of an index is what the block goes 
   chain.close()
 })
 
-test('a gap and silence: the journal has what no feed gets', async () => {
+test('flashblocks of a gap or of silence are journalled but not sent', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
   await run({ type: 'step' })
-  const [sent, kept] = [chain.sent.length, chain.journal.packets.length]
+  const [sent, retained] = [chain.sent.length, chain.journal.packets.length]
   await run({ type: 'gap' })
   await run({ type: 'step' })
   await run({ type: 'silence', ms: 5_000 })
   await run({ type: 'step' })
   expect(chain.sent).toHaveLength(sent)
-  expect(chain.journal.packets).toHaveLength(kept + 2)
+  expect(chain.journal.packets).toHaveLength(retained + 2)
   chain.clock.ms += 5_000
   await run({ type: 'step' })
   expect(sentBy(chain, sent)).toHaveLength(1)
   chain.close()
 })
 
-test('another payload takes the place of the block in progress, after a kill too', async () => {
+test('a reorg of depth 0 replaces the block in progress, also after a kill', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
   await run({ type: 'step' })
@@ -179,7 +188,7 @@ test('another payload takes the place of the block in progress, after a kill too
   chain.offer([transaction.raw])
   await run({ type: 'step' })
   chain.offer([])
-  expect(await run({ type: 'reorg', depth: 0, isKept: true })).toMatchObject({
+  expect(await run({ type: 'reorg', depth: 0, isRequeued: true })).toMatchObject({
     done: { removed: [], dropped: [transaction.hash] },
   })
   expect(chain.rejected).toEqual([])
@@ -197,21 +206,21 @@ test('another payload takes the place of the block in progress, after a kill too
   chain.close()
 })
 
-test('what cannot be taken back is not', async () => {
+test('controls without a valid target are refused with the reason', async () => {
   const { chain, run } = controlled()
   await run({ type: 'pause' })
-  expect(await run({ type: 'reorg', depth: 0, isKept: true })).toMatchObject({
+  expect(await run({ type: 'reorg', depth: 0, isRequeued: true })).toMatchObject({
     reason: 'no block is in progress',
   })
-  expect(await run({ type: 'equivocate', isKept: true })).toMatchObject({
+  expect(await run({ type: 'equivocate', isRequeued: true })).toMatchObject({
     reason: 'no block is in progress',
   })
   await run({ type: 'step' })
-  expect(await run({ type: 'equivocate', isKept: true })).toMatchObject({
+  expect(await run({ type: 'equivocate', isRequeued: true })).toMatchObject({
     reason: 'no flashblock of the block in progress has transactions',
   })
   const depth = chain.blocks.length
-  expect(await run({ type: 'reorg', depth, isKept: true })).toMatchObject({
+  expect(await run({ type: 'reorg', depth, isRequeued: true })).toMatchObject({
     reason: expect.stringContaining('is final'),
   })
   expect(await run({ type: 'resume' })).toMatchObject({ done: {} })

@@ -1,4 +1,7 @@
-/** A sequencer on an engine that fails again and again: its chain is the one of an engine that does not. */
+/**
+ * A sequencer runs on an engine that fails repeatedly. Its chain must be that of an engine that
+ * does not fail.
+ */
 import { expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import type { Engine } from '../../../engine/evm/engine.ts'
@@ -10,7 +13,7 @@ import { failingEngine } from '../../fixtures/failing-engine.ts'
 import { sequencedChain, testChain } from '../../fixtures/sequenced-chain.ts'
 
 const COUNTER = '0x00000000000000000000000000000000000000aa'
-/** One more in slot 0, and a log of nothing. */
+/** The contract increments slot 0 and emits an empty log. */
 const CODE = '0x5f54600101' + '5f555f5fa0'
 const DEV = DEV_ACCOUNTS[0]!
 
@@ -58,18 +61,18 @@ async function run(engine: Engine) {
   }
 }
 
-test.each([7, 40, 101])('every %i. host call', async (every) => {
+test.each([7, 40, 101])('the chain is unaffected when each %i. host call fails', async (every) => {
   const failing = failingEngine()
   failing.failEvery(every)
   const found = await run(failing.engine)
   expect(found).toEqual(await run(referenceEngine))
   expect(found.included.length).toBeGreaterThan(10)
-  expect(failing.told.length).toBeGreaterThan(0)
+  expect(failing.reported.length).toBeGreaterThan(0)
 })
 
-test('when changes are asked for', async () => {
+test('the chain is unaffected when the engine fails to give a diff', async () => {
   const failing = failingEngine()
   failing.failIn('diff')
   expect(await run(failing.engine)).toEqual(await run(referenceEngine))
-  expect(failing.told).toHaveLength(1)
+  expect(failing.reported).toHaveLength(1)
 })

@@ -1,4 +1,7 @@
-/** Transactions executed as they arrive: what is asked when, who comes first, and that nothing is lost or told twice. */
+/**
+ * Transactions are executed as they arrive. The tests check the requests to the pool and the order,
+ * and that nothing is lost or emitted twice.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
@@ -11,7 +14,7 @@ import { transfer as plain } from '../../fixtures/txpool.ts'
 const FEE = { maxFeePerGas: 1_000_000_000n }
 const transfer = (sender: number, nonce: number, fields: Parameters<typeof plain>[2] = {}) =>
   plain(sender, nonce, { ...FEE, ...fields })
-/** Milliseconds of the second block. */
+/** Gives the time from milliseconds of the second block. */
 const at = (ms: number) => (GENESIS_TIME + 1) * 1000 + ms
 
 type Pooled = ReturnType<typeof pooledChain>
@@ -22,34 +25,34 @@ const namesOf = (raws: readonly Uint8Array[]) =>
   pooledOnly(raws).map((raw) => Buffer.from(raw).toString('latin1'))
 const rawNames = (list: readonly SignedTransaction[]) => namesOf(list.map(({ raw }) => raw))
 
-describe('before the tick', () => {
-  test('a transaction is executed when it arrives, and nothing is asked at the tick', async () => {
+describe('execution before the tick', () => {
+  test('starts when a transaction arrives, so the tick requests nothing', async () => {
     const pooled = pooledChain()
     const [first, second] = [transfer(0, 0), transfer(1, 0)]
     pooled.arrive(at(250), first)
     pooled.arrive(at(399), second)
     await pooled.until(() => pooled.chain.blocks.length > 2)
-    const between = pooled.asked.filter(({ atMs }) => atMs > at(0) && atMs <= at(800))
+    const between = pooled.requested.filter(({ atMs }) => atMs > at(0) && atMs <= at(800))
     expect(between.map(({ atMs }) => atMs - at(0))).toEqual([250, 399])
     expect(carried(pooled, 3)).toEqual(rawNames([first, second]))
     expect(brokenRules(messages(pooled), 0n)).toEqual([])
   })
 
-  test('what comes after the tick is in the next flashblock', async () => {
+  test('leaves a transaction that arrives after a tick to the next flashblock', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(401), transfer(0, 0))
     await pooled.until(() => pooled.chain.blocks.length > 2)
     expect([3, 4].map((index) => carried(pooled, index))).toEqual([[], rawNames([transfer(0, 0)])])
   })
 
-  test('index 1 has what came while its block was begun', async () => {
+  test('puts transactions that arrive while a block starts into index 1', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(-15), transfer(0, 0))
     await pooled.until(() => pooled.chain.blocks.length > 2)
     expect(carried(pooled, 1)).toEqual(rawNames([transfer(0, 0)]))
   })
 
-  test('next nonces follow before the first is published', async () => {
+  test('takes later nonces of a sender into the same flashblock', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(210), transfer(0, 0))
     pooled.arrive(at(220), transfer(0, 1))
@@ -58,13 +61,14 @@ describe('before the tick', () => {
     expect(carried(pooled, 3)).toEqual(rawNames([0, 1, 2].map((nonce) => transfer(0, nonce))))
   })
 
-  test('half of the gas is used; at the tick the best that wait come first', async () => {
+  test('uses half of the gas, and the tick takes the best transactions first', async () => {
     const pooled = pooledChain()
     const tip = (maxPriorityFeePerGas: bigint, gasLimit = 21_000n) => ({
       maxPriorityFeePerGas,
       gasLimit,
     })
-    // A fifth of 50 M gas for each flashblock; two were empty, so 15 M before the tick and 15 M at it.
+    // Each flashblock gets a fifth of 50 M gas; two were empty, so 15 M are available before the
+    // tick and 15 M at it.
     const [cheap, small, dear] = [
       transfer(0, 0, tip(1n, 15_100_000n)),
       transfer(1, 0, tip(1n)),
@@ -78,38 +82,38 @@ describe('before the tick', () => {
     expect(carried(pooled, 4)).toEqual(rawNames([cheap]))
   })
 
-  test('half of the time is used; the others wait for the tick', async () => {
+  test('uses half of the time, and the tick executes the other transactions', async () => {
     const pooled = pooledChain()
     const all = Array.from({ length: 60 }, (_, nonce) => transfer(0, nonce))
     pooled.arrive(at(210), ...all)
     await pooled.until(() => pooled.chain.clock.ms >= at(205))
     pooled.chain.clock.perRead = 1
-    await pooled.until(() => pooled.asked.some(({ atMs }) => atMs >= at(400)))
+    await pooled.until(() => pooled.requested.some(({ atMs }) => atMs >= at(400)))
     pooled.chain.clock.perRead = 0
     await pooled.until(() => pooled.chain.blocks.length > 2)
-    const [ahead] = pooled.asked.filter(({ atMs }) => atMs >= at(210))
-    expect(ahead!.atMs).toBeLessThan(at(220))
-    // Two looks at the clock for each; 50 ms before the tick.
+    const [prefetch] = pooled.requested.filter(({ atMs }) => atMs >= at(210))
+    expect(prefetch!.atMs).toBeLessThan(at(220))
+    // Each transaction takes two reads of the clock, and 50 ms are left before the tick.
     const counts = [3, 4].map((index) => carried(pooled, index).length)
     expect(counts[0]).toBeGreaterThan(10)
     expect(counts[0]! + counts[1]!).toBe(all.length)
     expect(brokenRules(messages(pooled), 0n)).toEqual([])
   })
 
-  test('many that come one by one are asked for a few at a time', async () => {
+  test('needs few requests for many single arrivals', async () => {
     const pooled = pooledChain()
     const all = Array.from({ length: 180 }, (_, nonce) => transfer(0, nonce))
     for (const [order, transaction] of all.entries()) pooled.arrive(at(210 + order), transaction)
     await pooled.until(() => pooled.chain.blocks.length > 2)
-    const between = pooled.asked.filter(({ atMs }) => atMs > at(200) && atMs < at(400))
+    const between = pooled.requested.filter(({ atMs }) => atMs > at(200) && atMs < at(400))
     expect(between.length).toBeLessThanOrEqual(8)
     expect(carried(pooled, 3)).toEqual(rawNames(all))
   })
 
-  test('a replacement is refused: the other is as good as included', async () => {
+  test('protects a transaction from replacement, as if it were included', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(250), transfer(0, 0))
-    await pooled.until(() => pooled.asked.some(({ atMs }) => atMs === at(250)))
+    await pooled.until(() => pooled.requested.some(({ atMs }) => atMs === at(250)))
     const { pool } = pooled
     const dearer = transfer(0, 0, { maxFeePerGas: 2n * FEE.maxFeePerGas, maxPriorityFeePerGas: 9n })
     pooled.arrive(0, dearer)
@@ -118,15 +122,15 @@ describe('before the tick', () => {
   })
 })
 
-describe('nothing is lost', () => {
+describe('no transaction is lost', () => {
   const three = [0, 1, 2].map((sender) => transfer(sender, 0))
 
-  test('when the view is gone: the block is begun again, and has them once', async () => {
+  test('when the view is gone: the block restarts with each of them once', async () => {
     let isGone = false
     const pooled = pooledChain(() => {
       if (!isGone || pooled.chain.clock.ms < at(300)) return
       isGone = false
-      throw new ViewError('gone', 'record 7 is gone')
+      throw new ViewError('gone', 'snapshot 7 is gone')
     })
     isGone = true
     for (const [order, transaction] of three.entries())
@@ -137,10 +141,10 @@ describe('nothing is lost', () => {
     expect(brokenRules(messages(pooled), 0n)).toEqual([])
   })
 
-  test('when the tick was missed: a flashblock tells of them before the End', async () => {
+  test('when the tick is missed: a last flashblock has them before the End', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(650), ...three)
-    await pooled.until(() => pooled.asked.some(({ atMs }) => atMs === at(650)))
+    await pooled.until(() => pooled.requested.some(({ atMs }) => atMs === at(650)))
     pooled.chain.clock.ms = at(990)
     await pooled.until(() => pooled.chain.blocks.length > 2)
     expect(pooled.chain.flashblocks(2n).map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5])
@@ -151,14 +155,14 @@ describe('nothing is lost', () => {
   test('when the process is killed before the tick', async () => {
     const pooled = pooledChain()
     pooled.arrive(at(250), ...three)
-    await pooled.until(() => pooled.asked.some(({ atMs }) => atMs === at(250)))
+    await pooled.until(() => pooled.requested.some(({ atMs }) => atMs === at(250)))
     pooled.restart()
     await pooled.until(() => pooled.chain.blocks.length > 2)
     expect(carried(pooled, 3)).toEqual(rawNames(three))
   })
 })
 
-test('whatever comes when, with views and ticks and processes lost: each is in one block, as it was told', async () => {
+test('any faults leave each transaction in one block, as it was reported to the pool', async () => {
   const arrival = fc.record({
     ms: fc.integer({ min: 0, max: 3_000 }),
     sender: fc.nat({ max: SENDERS - 1 }),
@@ -179,7 +183,7 @@ test('whatever comes when, with views and ticks and processes lost: each is in o
     ),
     {
       numRuns: 40,
-      // Three pauses, after which the block was not sealed for 3.6 s.
+      // After these three pauses the block was not sealed for 3.6 s.
       examples: [
         [
           [{ ms: 801, sender: 0, tip: 1n, gasLimit: 21_000n }],
@@ -207,7 +211,7 @@ async function play(arrivals: readonly Arrival[], faults: readonly Fault[]): Pro
   const pooled = pooledChain(() => {
     if (!isGone) return
     isGone = false
-    throw new ViewError('gone', 'record 7 is gone')
+    throw new ViewError('gone', 'snapshot 7 is gone')
   })
   const nonces = new Map<number, number>()
   const sent = arrivals
@@ -226,11 +230,11 @@ async function play(arrivals: readonly Arrival[], faults: readonly Fault[]): Pro
     else pooled.restart()
   }
   const blocksOf = () => pooled.chain.blocks.flatMap(({ transactions }) => namesOf(transactions))
-  // A pause costs the block that it falls into: what was told then is in a later one.
+  // A pause costs its block, so the block's transactions are in a later one.
   const isOver = () => blocksOf().length >= sent.length || pooled.chain.clock.ms > at(20_000)
   await pooled.until(() => pooled.chain.clock.ms > at(3_500) && isOver())
   const included = blocksOf()
   expect(new Set(included).size).toBe(included.length)
   expect(included.toSorted()).toEqual(rawNames(sent).toSorted())
-  expect(included).toEqual(namesOf(pooled.told()))
+  expect(included).toEqual(namesOf(pooled.reported()))
 }

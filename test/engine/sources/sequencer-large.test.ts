@@ -1,4 +1,7 @@
-/** Transactions that claim much of a block's gas, under load: the one that pays best is included soon, and holds the others up for one block at most. */
+/**
+ * Some transactions claim much of a block's gas under load. The one that pays best is included
+ * soon, and delays the others by one block at most.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
@@ -10,9 +13,9 @@ import { transfer as plain } from '../../fixtures/txpool.ts'
 
 const SENDERS = 12
 const BLOCK_GAS = 50_000_000n
-/** What the txpool takes at most: the first transaction of a block has the rest. */
-const MOST_GAS = BLOCK_GAS - 70_000n
-/** INVALID: a creation with it uses its whole gas limit at once. */
+/** The txpool takes at most this gas, because the first transaction of a block needs the rest. */
+const MAX_GAS = BLOCK_GAS - 70_000n
+/** A creation with INVALID uses its whole gas limit at once. */
 const BURN = Uint8Array.of(0xfe)
 
 type Load = {
@@ -20,20 +23,22 @@ type Load = {
   readonly sender: number
   readonly tip: bigint
   readonly gasLimit: bigint
-  /** Uses all of its gas limit; else 21,000. */
+  /** The transaction uses all of its gas limit; otherwise 21,000. */
   readonly isBurning: boolean
 }
 const signed = (nonce: number, { sender, tip, gasLimit, isBurning }: Load): SignedTransaction =>
   plain(sender, nonce, {
-    ...{ maxFeePerGas: 2_000_000_000n, maxPriorityFeePerGas: tip, gasLimit },
+    maxFeePerGas: 2_000_000_000n,
+    maxPriorityFeePerGas: tip,
+    gasLimit,
     ...(isBurning ? { to: undefined, input: BURN, value: 0n } : {}),
   })
 
 const START = GENESIS_TIME * 1000
-/** Number of the block in progress. */
+/** Gives the number of the block in progress. */
 const blockAt = (ms: number) => Math.floor((ms + SEAL_LEAD_MS) / 1000) + 1
 
-/** Number of the block that each is in. */
+/** Gives the block number of each transaction. */
 async function run(loads: readonly Load[]): Promise<readonly number[]> {
   const pooled = pooledChain(undefined, SENDERS)
   const nonces = new Map<number, number>()
@@ -73,23 +78,23 @@ const star = fc.record({
   ms: fc.integer({ min: 0, max: 2_500 }),
   sender: fc.constant(STAR),
   tip: fc.constant(1_000n),
-  gasLimit: fc.oneof(fc.bigInt({ min: 60_001n, max: MOST_GAS }), fc.constant(MOST_GAS)),
+  gasLimit: fc.oneof(fc.bigInt({ min: 60_001n, max: MAX_GAS }), fc.constant(MAX_GAS)),
   isBurning: fc.boolean(),
 })
 
-/** The load of five busy accounts: four fifths of each block, at a low tip. */
+/** The load of five busy accounts fills four fifths of each block, at a low tip. */
 const steady = Array.from({ length: 80 }, (_, at): Load => {
   const [round, sender] = [Math.floor(at / 5), 1 + (at % 5)]
   return { ms: round * 230, sender, tip: 1n, gasLimit: 2_000_000n, isBurning: true }
 })
 
-describe('the one that pays best', () => {
+describe('the transaction with the highest tip', () => {
   const cases: [name: string, gasLimit: bigint, isBurning: boolean][] = [
     ['half of a block', BLOCK_GAS / 2n, false],
-    ['half of a block, and uses it', BLOCK_GAS / 2n, true],
-    ['nearly a block', MOST_GAS, false],
-    ['nearly a block, and uses it', MOST_GAS, true],
-    ['a little more than a flashblock has', 10_500_000n, true],
+    ['half of a block and uses it', BLOCK_GAS / 2n, true],
+    ['nearly a block', MAX_GAS, false],
+    ['nearly a block, and uses it', MAX_GAS, true],
+    ['a little more gas than a flashblock has', 10_500_000n, true],
   ]
   test.each(cases)(
     'is in the next block at the latest: it claims %s',
@@ -101,7 +106,7 @@ describe('the one that pays best', () => {
     },
   )
 
-  test('whatever else comes when', async () => {
+  test('is in the next block at the latest under any load', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(load, { minLength: 20, maxLength: 60 }),
@@ -118,7 +123,7 @@ describe('the one that pays best', () => {
   })
 })
 
-describe('one that claims much and uses little', () => {
+describe('a transaction that claims much gas and uses little', () => {
   const small = fc.record({
     ms: fc.integer({ min: 0, max: 2_500 }),
     sender: fc.integer({ min: 1, max: SENDERS - 1 }),
@@ -126,7 +131,7 @@ describe('one that claims much and uses little', () => {
     gasLimit: fc.constant(21_000n),
     isBurning: fc.constant(false),
   })
-  test('holds others up for one block at most', async () => {
+  test('delays other transactions by at most one block', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(small, { minLength: 5, maxLength: 40 }),
@@ -142,9 +147,9 @@ describe('one that claims much and uses little', () => {
     )
   })
 
-  test('leaves the rest of its gas to others in the same flashblock', async () => {
+  test('leaves its unused gas to others in the same flashblock', async () => {
     const pooled = pooledChain(undefined, SENDERS)
-    const claimer = { sender: STAR, tip: 9n, gasLimit: MOST_GAS, isBurning: false }
+    const claimer = { sender: STAR, tip: 9n, gasLimit: MAX_GAS, isBurning: false }
     const small = [1, 2, 3].map((sender) => ({ ...claimer, sender, tip: 1n, gasLimit: 21_000n }))
     const all = [claimer, ...small].map((one) => signed(0, { ms: 0, ...one }))
     pooled.arrive(START + 1_000, ...all)

@@ -50,22 +50,26 @@ const other = (message: Flashblock): Flashblock => ({
 const framesOf = (messages: readonly FeedMessage[]): Bytes[] =>
   messages.map((message) => encodePacket(message))
 
-describe('what a journal held', () => {
+describe('the packet log of a journal', () => {
   const cases: [name: string, messages: FeedMessage[], expected: unknown][] = [
     ['nothing', [], undefined],
-    ['another height', [flashblock(8n, 0)], undefined],
-    ['a prefix', [flashblock(7n, 0), flashblock(7n, 1)], { indices: [0, 1], hasEnd: false }],
-    ['a whole block', [flashblock(7n, 0), end(7n)], { indices: [0], hasEnd: true }],
+    ['a flashblock of another block', [flashblock(8n, 0)], undefined],
+    [
+      'the first flashblocks of the block',
+      [flashblock(7n, 0), flashblock(7n, 1)],
+      { indices: [0, 1], hasEnd: false },
+    ],
+    ['a complete block', [flashblock(7n, 0), end(7n)], { indices: [0], hasEnd: true }],
     [
       'the block between others',
       [flashblock(6n, 0), end(6n), flashblock(7n, 0), end(7n), flashblock(8n, 0)],
       { indices: [0], hasEnd: true },
     ],
-    ['index 0 lost', [flashblock(7n, 1)], 'other'],
-    ['an index lost', [flashblock(7n, 0), flashblock(7n, 2)], 'other'],
+    ['a missing index 0', [flashblock(7n, 1)], 'other'],
+    ['a missing index 1', [flashblock(7n, 0), flashblock(7n, 2)], 'other'],
     ['two payloads', [flashblock(7n, 0), flashblock(7n, 0, idOf(9n))], 'other'],
     [
-      'flashblocks that were sent again',
+      'a repeated flashblock with other gas',
       [...[0, 1, 2].map((index) => flashblock(7n, index)), other(flashblock(7n, 1))],
       { indices: [0, 1], hasEnd: false },
     ],
@@ -75,13 +79,13 @@ describe('what a journal held', () => {
       { indices: [0, 1, 2], hasEnd: false },
     ],
     [
-      'another subblock in the place of one',
+      'another subblock at the same index',
       [flashblock(7n, 0), flashblock(7n, 1), other(flashblock(7n, 1))].map(withoutHash),
       { indices: [0, 1], hasEnd: false },
     ],
-    ['something after End', [flashblock(7n, 0), end(7n), flashblock(7n, 1)], 'other'],
+    ['a flashblock after End', [flashblock(7n, 0), end(7n), flashblock(7n, 1)], 'other'],
   ]
-  test.each(cases)('%s', (_, messages, expected) => {
+  test.each(cases)('finds block 7 as expected: %s', (_, messages, expected) => {
     const log = createPacketLog(memoryJournal(), framesOf(messages))
     const found = log.find(7n, hash(6))
     expect(
@@ -94,12 +98,12 @@ describe('what a journal held', () => {
     ).toEqual(expected)
   })
 
-  test('a block on another parent is not ours', () => {
+  test('refuses a block with another parent', () => {
     const log = createPacketLog(memoryJournal(), framesOf([flashblock(7n, 0)]))
     expect(log.find(7n, hash(9))).toBe('other')
   })
 
-  test('a packet that does not decode ends it', () => {
+  test('ignores the packets after one that does not decode', () => {
     const packets = [...framesOf([flashblock(7n, 0)]), Buffer.from('x'), ...framesOf([end(7n)])]
     expect(createPacketLog(memoryJournal(), packets).find(7n, hash(6))).toMatchObject({
       end: undefined,
@@ -107,8 +111,8 @@ describe('what a journal held', () => {
   })
 })
 
-describe('what is appended', () => {
-  test('is in the journal, can be found, and counts as sent', () => {
+describe('an appended packet', () => {
+  test('is in the journal, can be found and counts as sent', () => {
     const journal = memoryJournal()
     const log = createPacketLog(journal, [])
     const message = flashblock(7n, 0)
@@ -118,7 +122,7 @@ describe('what is appended', () => {
     expect(log.find(7n, hash(6))).toMatchObject({ flashblocks: [{ isSent: true }] })
   })
 
-  test('is forgotten when durable; the file shrinks from time to time', () => {
+  test('is forgotten when its block is durable, and the file shrinks in time', () => {
     const journal = memoryJournal()
     const log = createPacketLog(journal, [])
     let largest = 0
@@ -138,7 +142,7 @@ describe('what is appended', () => {
     expect(createPacketLog(journal, journal.packets).find(200n, hash(199))).toBeTypeOf('object')
   })
 
-  test('heights that are dropped leave the file at once', () => {
+  test('leaves the file at once when its height is dropped', () => {
     const journal = memoryJournal()
     const log = createPacketLog(journal, framesOf([flashblock(7n, 0), flashblock(8n, 0)]))
     log.drop(8n)

@@ -1,4 +1,7 @@
-/** The embedded chain in the form of OP's sequencers: what is on its feed, and what a start makes of its journal. */
+/**
+ * The embedded chain has the form of OP's sequencers: the tests check its feed, and a start on its
+ * journal.
+ */
 import { describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
@@ -21,8 +24,8 @@ const rulesBroken = ({ sent }: SequencedChain, from = 0n) =>
   )
 const jsonOf = (packet: Bytes) => JSON.parse(Buffer.from(packet).toString())
 
-describe('the feed', () => {
-  test('has no hash, no root, no target and no End, and keeps the rules otherwise', async () => {
+describe('a feed in subblock form', () => {
+  test('has no hash, root, target or End, and keeps all other rules', async () => {
     const chain = subblocks()
     chain.offer([send(0, 0).raw, send(1, 0).raw])
     await chain.until(() => chain.blocks.length > 4)
@@ -38,27 +41,27 @@ describe('the feed', () => {
     }
   })
 
-  test('tells the receipts of its transactions, and the balances that they leave', async () => {
+  test('has the receipts of its transactions and the resulting balances', async () => {
     const chain = subblocks()
     await chain.until(() => chain.blocks.length > 1)
     chain.offer([send(0, 0).raw, send(0, 1).raw])
     await chain.until(() => chain.blocks.length > 3)
     const packets = chain.sent.filter(({ packet }) => jsonOf(packet).metadata.block_number === 2)
-    const told = packets.map(({ packet }) => {
+    const reported = packets.map(({ packet }) => {
       const decoded = decodePacket(packet)
       if (!('message' in decoded) || decoded.message.type === 'end') throw new Error('not sent')
       const side = decodeSideData(decoded.metadata!)
       if ('refuse' in side) throw new Error(side.refuse)
       return { raws: decoded.message.delta.transactions, ...side.sides }
     })
-    for (const { raws, receipts } of told)
+    for (const { raws, receipts } of reported)
       expect(Object.keys(receipts!)).toEqual(
         raws.map((raw) => bytesToHex(decodeTransaction(raw).hash)),
       )
-    expect(Object.values(told[0]!.receipts!)).toMatchObject([
+    expect(Object.values(reported[0]!.receipts!)).toMatchObject([
       { type: '0x7e', status: true, depositNonce: '0x1', depositReceiptVersion: '0x1', logs: [] },
     ])
-    const sent = told.filter(({ raws }) => raws.length > 0).slice(1)
+    const sent = reported.filter(({ raws }) => raws.length > 0).slice(1)
     const balances = sent.flatMap(({ newAccountBalances }) => {
       const balance = newAccountBalances![DEV_ACCOUNTS[9]!.address.toLowerCase()]
       return balance === undefined ? [] : [BigInt(balance)]
@@ -68,8 +71,8 @@ describe('the feed', () => {
   })
 })
 
-describe('a start', () => {
-  test('in the middle of a block sends what was sent, and goes on', async () => {
+describe('a restart in subblock form', () => {
+  test('in the middle of a block sends the same flashblocks again and continues', async () => {
     const chain = subblocks()
     chain.offer([send(0, 0).raw])
     await chain.until(() => chain.sent.length === 4)
@@ -81,7 +84,7 @@ describe('a start', () => {
     expect([chain.counts, rulesBroken(chain)]).toEqual([[], []])
   })
 
-  test('after a seal seals the same, although the feed has told no End', async () => {
+  test('after a seal seals the same block, although the feed has no End', async () => {
     const chain = subblocks()
     chain.offer([send(0, 0).raw])
     await chain.until(() => chain.sealed.length > 0)
@@ -93,7 +96,7 @@ describe('a start', () => {
     expect(chain.sent.some(({ message }) => message.type === 'end')).toBe(false)
   })
 
-  test('in the other form goes on with the withdrawals root that nobody had stated', async () => {
+  test('in the other form states the withdrawals root that subblocks leave out', async () => {
     const code = hexToBytes('0x60015f55')
     const chain = subblocks({
       chain: testChain(new Map([[MESSAGE_PASSER, { balance: 0n, code }]])),
@@ -103,14 +106,14 @@ describe('a start', () => {
     chain.sent.length = 0
     chain.restart(chain.journal.packets, 'xlayer')
     await chain.until(() => chain.blocks.length > 1)
-    const told = chain.flashblocks(1n).map(({ delta }) => delta.withdrawalsRoot)
+    const reported = chain.flashblocks(1n).map(({ delta }) => delta.withdrawalsRoot)
     const { withdrawalsRoot } = chain.blocks[1]!.header
     expect(withdrawalsRoot).not.toEqual(chain.chain.genesisHeader.withdrawalsRoot)
-    expect(told.at(-1)).toEqual(withdrawalsRoot)
+    expect(reported.at(-1)).toEqual(withdrawalsRoot)
     expect([chain.counts, rulesBroken(chain)]).toEqual([[], []])
   })
 
-  test('with a subblock that does not come out as it states begins the block anew', async () => {
+  test('restarts the block when a journalled subblock has a wrong receipts root', async () => {
     const chain = subblocks()
     await chain.until(() => chain.sent.length === 3)
     const spoilt = chain.sent.map(({ packet, message }) =>
@@ -130,9 +133,16 @@ describe('a start', () => {
 const callOfPasser = (): Bytes =>
   signTransaction(
     {
-      ...{ type: 2, chainId: 196n, nonce: 0n, to: hexToBytes(MESSAGE_PASSER), value: 0n },
-      ...{ gasLimit: 100_000n, input: new Uint8Array(0), accessList: [] },
-      ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n },
+      type: 2,
+      chainId: 196n,
+      nonce: 0n,
+      to: hexToBytes(MESSAGE_PASSER),
+      value: 0n,
+      gasLimit: 100_000n,
+      input: new Uint8Array(0),
+      accessList: [],
+      maxFeePerGas: 10n ** 10n,
+      maxPriorityFeePerGas: 1n,
     },
     hexToBytes(DEV_ACCOUNTS[0]!.privateKey),
   ).raw

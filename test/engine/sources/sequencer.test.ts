@@ -1,4 +1,7 @@
-/** The sequencer on a clock of its own, with real execution: what it sends, seals, leaves for later, and does after a restart. */
+/**
+ * The sequencer runs on its own clock with real execution: the tests check its messages, its seals,
+ * delayed transactions, and restarts.
+ */
 import { describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
@@ -11,15 +14,15 @@ import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { decodeTransaction, signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
 import { TOO_LONG } from '../../../engine/sources/sequencer/fill.ts'
+import type { Deposited } from '../../../engine/sources/sequencer/first-transactions.ts'
 import { SEAL_LEAD_MS } from '../../../engine/sources/sequencer/schedule.ts'
 import { MAX_TRIES } from '../../../engine/sources/sequencer/stops.ts'
 import type {
-  FlashblockPlace,
+  FlashblockPosition,
   Offered,
   Rejected,
   Wanted,
 } from '../../../engine/sources/sequencer/types.ts'
-import type { Deposited } from '../../../engine/sources/sequencer/user-deposits.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { brokenRules } from '../../fixtures/feed-rules.ts'
 import {
@@ -64,13 +67,13 @@ const rulesBroken = (chain: SequencedChain, from = 0n) =>
     chain.sent.map(({ message }) => message),
     from,
   )
-/** Without the deposit. */
+/** Formats the transactions without the deposit. */
 const pooled = (transactions: readonly Bytes[]) =>
   textOf(transactions.filter((raw) => raw[0] !== 0x7e))
 
-/** PUSH1 1, PUSH0, SSTORE: one slot changes. */
+/** PUSH1 1, PUSH0, SSTORE changes one slot. */
 const STORE = '0x60015f55'
-/** JUMPDEST, PUSH0, JUMP. */
+/** The code is JUMPDEST, PUSH0, JUMP. */
 const LOOP = '0x5b5f56'
 const looping = testChain(
   new Map([
@@ -79,9 +82,12 @@ const looping = testChain(
 )
 const LOOPER: Hex = '0x00000000000000000000000000000000000000aa'
 
-/** Hands out in the order of the list, as the pool does: nothing twice for a flashblock, and within its gas. */
+/**
+ * Makes a pool that offers transactions in the order of the list. Like the real pool it offers none
+ * twice for a flashblock, and stays within its gas.
+ */
 function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
-  const handed = new Map<string, string>()
+  const selected = new Map<string, string>()
   return {
     best({ number, index, gas, excluded }: Wanted): Offered {
       const target = `${number} ${index}`
@@ -89,19 +95,19 @@ function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
       let left = gas
       const waits = all.filter((raw) => {
         const key = bytesToHex(decodeTransaction(raw).hash)
-        return !gone.includes(key) && handed.get(key) !== target
+        return !gone.includes(key) && selected.get(key) !== target
       })
       const raw = waits.filter((one) => {
         const { hash, gasLimit } = decodeTransaction(one)
         if (gasLimit > left) return false
-        handed.set(bytesToHex(hash), target)
+        selected.set(bytesToHex(hash), target)
         left -= gasLimit
         return true
       })
       return { transactions: raw.map(sent), hasMore: raw.length < waits.length }
     },
     takeBack(hashes: readonly Bytes[]) {
-      for (const hash of hashes) handed.delete(bytesToHex(hash))
+      for (const hash of hashes) selected.delete(bytesToHex(hash))
     },
   }
 }
@@ -109,14 +115,14 @@ function listPool(all: readonly Bytes[], rejected: readonly Rejected[]) {
 describe('the first block of Karst', () => {
   const schedule = { ...NEWEST_AT_0, karst: BigInt(GENESIS_TIME) + 2n }
 
-  test('has deposits only; what was offered is in the next one', async () => {
+  test('has deposits only, and leaves pool transactions to the next block', async () => {
     const chain = sequencedChain({ chain: testChain(new Map(), schedule) })
     chain.offer([transfer(0)])
     await chain.until(() => chain.sealed.length === 1)
     chain.offer([transfer(0, { nonce: 1n })])
-    const asked = chain.wanted.length
+    const requested = chain.wanted.length
     await chain.until(() => chain.sealed.length === 2)
-    expect(chain.wanted).toHaveLength(asked)
+    expect(chain.wanted).toHaveLength(requested)
     await chain.until(() => chain.sealed.length === 3)
     expect(chain.sealed.map(({ transactions }) => pooled(transactions))).toEqual([
       textOf([transfer(0)]),
@@ -149,7 +155,7 @@ describe('an idle chain', () => {
     expect(chain.leases).toBeLessThanOrEqual(1)
   })
 
-  test('has a block a second, aligned with the clock', async () => {
+  test('has a block each second, aligned with the clock', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 5)
     expect(chain.blocks.map(({ header }) => Number(header.timestamp) - GENESIS_TIME)).toEqual([
@@ -161,7 +167,7 @@ describe('an idle chain', () => {
     )
   })
 
-  test('sends index 0 at once, the others every 200 ms from the block’s begin on', async () => {
+  test('sends index 0 at once and the others each 200 ms from the block’s start', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 3)
     const times = chain.sent
@@ -174,17 +180,17 @@ describe('an idle chain', () => {
     expect(chain.flashblocks(2n).map(({ targetIndex }) => targetIndex)).toEqual([0, 5, 5, 5, 5, 5])
   })
 
-  test('chains by final hashes, with a real state root at index 0 and none above', async () => {
+  test('links blocks by final hashes, with a state root at index 0 only', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 3)
     const [first, ...others] = chain.flashblocks(3n)
     expect(first!.base!.parentHash).toEqual(chain.blocks[2]!.hash)
-    // Nothing but the deposit ran, so the block's final root is that of index 0.
+    // Only the deposit ran, so the block's final root is that of index 0.
     expect(first!.delta.stateRoot).toEqual(chain.blocks[3]!.header.stateRoot)
     for (const other of others) expect(other.delta.stateRoot).toBeUndefined()
   })
 
-  test('has an L1 that moves on every 12 seconds', async () => {
+  test('has an L1 block number that increases every 12 seconds', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 14)
     const attributes = chain.blocks.slice(1).map(({ transactions }) => {
@@ -199,8 +205,8 @@ describe('an idle chain', () => {
   })
 })
 
-describe('transactions', () => {
-  test('of the pool are in the block once, in the order given, and execute again to the same', async () => {
+describe('a chain with transactions', () => {
+  test('includes those of the pool once, in the order of the pool', async () => {
     const chain = sequencedChain()
     const all = [...transfers(0, 3), ...transfers(1, 2)]
     chain.offer(all)
@@ -214,7 +220,7 @@ describe('transactions', () => {
     expect(chain.rejected).toEqual([])
   })
 
-  test('arrive with the next tick', async () => {
+  test('includes new arrivals in the next flashblock', async () => {
     const chain = sequencedChain()
     await chain.until(() =>
       chain.sent.some(({ message }) => 'index' in message && message.index === 2),
@@ -225,27 +231,30 @@ describe('transactions', () => {
     expect(pooled(chain.flashblocks(1n)[3]!.delta.transactions)).toEqual(textOf(transfers(0, 1)))
   })
 
-  test('are asked for within a gas quota that grows to the whole block', async () => {
+  test('requests them within a gas quota that grows to the whole block', async () => {
     const wanted: Wanted[] = []
     const over = {
-      async transactions(asked: Wanted) {
-        wanted.push(asked)
+      async transactions(request: Wanted) {
+        wanted.push(request)
         return { transactions: [], hasMore: true }
       },
     }
     const chain = sequencedChain({ over })
     await chain.until(() => chain.blocks.length > 1)
-    const gas = wanted.filter(({ number }) => number === 1n).map((asked) => asked.gas)
+    const gas = wanted.filter(({ number }) => number === 1n).map((request) => request.gas)
     const deposit = chain.flashblocks(1n)[0]!.delta.gasUsed
-    const whole = [1n, 2n, 3n, 4n, 5n].map((k) => k * 10_000_000n)
-    // Before the tick for half of what the tick adds, but for the first, which was due at once.
-    const ahead = whole.slice(1).map((limit) => (limit + deposit) / 2n)
+    const full = [1n, 2n, 3n, 4n, 5n].map((k) => k * 10_000_000n)
+    // Half of a tick's gas is available before the tick, except for the first tick, which was due
+    // at once.
+    const prefetched = full.slice(1).map((limit) => (limit + deposit) / 2n)
     expect(gas).toEqual(
-      whole.flatMap((limit, at) => [...ahead.slice(at - 1, at), limit].map((all) => all - deposit)),
+      full.flatMap((limit, at) =>
+        [...prefetched.slice(at - 1, at), limit].map((all) => all - deposit),
+      ),
     )
   })
 
-  test('that do not fit the quota wait, the next nonces with them', async () => {
+  test('keeps those above the gas quota waiting, with the sender’s later nonces', async () => {
     const chain = sequencedChain()
     const large = transfer(0, { gasLimit: 15_000_000n })
     const small = transfer(0, { nonce: 1n })
@@ -256,7 +265,7 @@ describe('transactions', () => {
     expect(byIndex[2]).toEqual(textOf([large, small]))
   })
 
-  test('that can never execute are rejected with the reason, others are not disturbed', async () => {
+  test('rejects those that can never execute, with a reason, and includes others', async () => {
     const chain = sequencedChain()
     const poor = transfer(2, { value: 10n ** 30n })
     const old = transfer(3, { nonce: 0n, value: 2n })
@@ -268,11 +277,11 @@ describe('transactions', () => {
     const reasons = new Map(chain.rejected.map(({ hash, reason }) => [bytesToHex(hash), reason]))
     expect(reasons.get(bytesToHex(decodeTransaction(poor).hash))).toMatch(/^insufficient funds/)
     expect(reasons.get(bytesToHex(decodeTransaction(old).hash))).toMatch(/^nonce too low/)
-    // Too early and too cheap may change; three kinds left.
+    // Too early and too cheap may change, so three kinds remain.
     expect(reasons.size).toBe(3)
   })
 
-  test('that run out of time are tried again, then rejected', async () => {
+  test('retries those that run out of time, and then rejects them', async () => {
     const chain = sequencedChain({ chain: looping })
     const endless = transfer(0, { to: LOOPER, gasLimit: 9_000_000n })
     chain.offer([endless])
@@ -292,11 +301,11 @@ describe('transactions', () => {
     expect(rulesBroken(chain)).toEqual([])
   })
 
-  test('that run out of time cost those behind them little', async () => {
+  test('loses little time to those that run out of time', async () => {
     const large = { to: LOOPER, gasLimit: 9_000_000n }
     const endless = [0, 1, 2, 3, 4, 5].map((from) => transfer(from, large))
     const later = transfer(0, { nonce: 1n })
-    // They want as much gas, and use little of it.
+    // These transactions have as high a gas limit, and use little of it.
     const quick = [0n, 1n, 2n].map((nonce) => transfer(8, { nonce, gasLimit: 9_000_000n }))
     const over = {
       transactions: async (wanted: Wanted) => pool.best(wanted),
@@ -306,18 +315,19 @@ describe('transactions', () => {
     const pool = listPool([...endless, later, ...quick], chain.rejected)
     await chain.until(() => chain.sent.length > 0)
     chain.clock.perRead = 0.5
-    // After the first one the others rest.
+    // After the first rejection the other long ones pause.
     await chain.until(() => chain.rejected.some(({ reason }) => reason === TOO_LONG))
     const included = chain.sent.map(({ message }) =>
       message.type === 'flashblock' ? pooled(message.delta.transactions) : [],
     )
     expect(included.flat()).toEqual(textOf(quick))
-    // A flashblock or two go to their first slices. They had all the time of 18 before anything else ran, and the gas besides.
+    // A flashblock or two go to their first slices. The long ones had all the time of 18
+    // flashblocks before anything else ran, and the gas too.
     expect(included.findIndex((texts) => texts.length > 0)).toBeLessThanOrEqual(3)
     expect(rulesBroken(chain)).toEqual([])
   })
 
-  test('a chain whose start took long makes up block 1 alone', async () => {
+  test('shortens only block 1 after a late start', async () => {
     const chain = sequencedChain()
     chain.clock.ms += 2_500
     await chain.until(() => chain.blocks.length > 3)
@@ -327,7 +337,7 @@ describe('transactions', () => {
     expect(rulesBroken(chain)).toEqual([])
   })
 
-  test('a block without a tick’s time left has index 0 and End alone', async () => {
+  test('has only index 0 and an End in a block without time for a tick', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 2)
     chain.offer(transfers(0, 1))
@@ -341,7 +351,7 @@ describe('transactions', () => {
 })
 
 describe('roots', () => {
-  test('withdrawals_root follows the message passer’s storage', async () => {
+  test('of withdrawals follow the storage of the message passer', async () => {
     const code = hexToBytes(STORE)
     const chain = sequencedChain({
       chain: testChain(new Map([[MESSAGE_PASSER, { balance: 0n, code }]])),
@@ -358,7 +368,7 @@ describe('roots', () => {
     expect(rulesBroken(chain)).toEqual([])
   })
 
-  test('without an answer index 0 has a zero root, and the chain goes on', async () => {
+  test('of the state are zero at index 0 without a response, and the chain continues', async () => {
     const chain = sequencedChain({ over: { roots: async () => undefined } })
     await chain.until(() => chain.blocks.length > 2)
     expect(chain.flashblocks(1n)[0]!.delta.stateRoot).toBeUndefined()
@@ -367,8 +377,8 @@ describe('roots', () => {
   })
 })
 
-describe('a late clock', () => {
-  test('a short pause is made up for block by block', async () => {
+describe('a clock jump', () => {
+  test('of a few seconds forward is caught up block by block', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 2)
     chain.clock.ms += 5_000
@@ -378,7 +388,7 @@ describe('a late clock', () => {
     expect(chain.clock.ms / 1000 - times.at(-1)!).toBeLessThan(1)
   })
 
-  test('a long one is jumped over', async () => {
+  test('of an hour forward skips the missed timestamps', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 2)
     chain.clock.ms += 3_600_000
@@ -388,14 +398,14 @@ describe('a late clock', () => {
     expect(times[5]! - times[4]!).toBe(1)
   })
 
-  test('set back, timestamps go on one block time apart, ahead of it until it is set right', async () => {
+  test('back leaves timestamps ahead, one block time apart, until it is corrected', async () => {
     const chain = sequencedChain()
     const seconds = () => chain.blocks.map(({ header }) => Number(header.timestamp))
     const lead = () => seconds().at(-1)! - chain.clock.ms / 1_000
     await chain.until(() => chain.blocks.length > 3)
     chain.clock.ms -= 3_600_000
     await chain.until(() => chain.blocks.length > 14)
-    // It neither grows nor goes away by itself.
+    // The lead does not change by itself.
     expect(Math.round(lead())).toBe(3_600)
     chain.clock.ms += 1_800_000
     await chain.until(() => chain.blocks.length > 18)
@@ -408,7 +418,7 @@ describe('a late clock', () => {
     expect(rulesBroken(chain)).toEqual([])
   })
 
-  test('set back, it stops nothing', async () => {
+  test('back does not stop the chain', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 2)
     chain.clock.ms -= 3_600_000
@@ -423,7 +433,7 @@ describe('after a kill', () => {
   const indexOf = (message: FeedMessage) => ('index' in message ? message.index : undefined)
 
   test.each([0, 1, 3, 5])(
-    'index %i sent: the same payload goes on with the same prefix',
+    'with index %i sent, the same payload continues with the same prefix',
     async (index) => {
       const chain = sequencedChain()
       chain.offer(transfers(0, 4))
@@ -452,7 +462,7 @@ describe('after a kill', () => {
     },
   )
 
-  test('sealed and not yet durable: sealed again, the same', async () => {
+  test('a sealed block that is not durable is sealed again with the same result', async () => {
     const chain = sequencedChain()
     chain.offer(transfers(0, 2))
     await chain.until(() => chain.sealed.length > 0)
@@ -468,36 +478,36 @@ describe('after a kill', () => {
     expect(chain.sent.slice(0, packets.length).map(({ packet }) => packet)).toEqual(packets)
   })
 
-  test('sealed only when its flashblocks are shown again, or are for too long not', async () => {
-    const asked: FlashblockPlace[] = []
-    const shown = { from: Number.POSITIVE_INFINITY }
+  test('a block is sealed once its flashblocks are visible again, or after a timeout', async () => {
+    const requested: FlashblockPosition[] = []
+    const visible = { from: Number.POSITIVE_INFINITY }
     const chain = sequencedChain({
       over: {
-        isShown(place) {
-          asked.push(place)
-          return asked.length >= shown.from
+        isVisible(position) {
+          requested.push(position)
+          return requested.length >= visible.from
         },
       },
     })
     chain.offer(transfers(0, 2))
     await chain.until(() => chain.sealed.length > 0)
-    expect(asked).toEqual([])
+    expect(requested).toEqual([])
     chain.restart()
-    await chain.until(() => asked.length > 3)
+    await chain.until(() => requested.length > 3)
     expect(chain.sealed).toHaveLength(1)
-    expect(asked[0]).toEqual({ number: 1, index: 5 })
-    shown.from = asked.length + 1
+    expect(requested[0]).toEqual({ number: 1, index: 5 })
+    visible.from = requested.length + 1
     await chain.until(() => chain.sealed.length > 1)
-    expect(asked).toHaveLength(shown.from)
+    expect(requested).toHaveLength(visible.from)
 
-    shown.from = Number.POSITIVE_INFINITY
+    visible.from = Number.POSITIVE_INFINITY
     chain.restart()
     const restartedAt = chain.clock.ms
     await chain.until(() => chain.sealed.length > 2)
     expect(chain.clock.ms - restartedAt).toBeGreaterThanOrEqual(3_000)
   })
 
-  test('journalled and not sent: sent first', async () => {
+  test('a flashblock that was journalled but not sent is sent first', async () => {
     const chain = sequencedChain({
       over: {
         send() {
@@ -524,7 +534,7 @@ describe('after a kill', () => {
     expect(rulesBroken(chain)).toEqual([])
   })
 
-  test('the journal forgets what is durable', async () => {
+  test('the journal forgets durable blocks', async () => {
     const chain = sequencedChain()
     await chain.until(() => chain.blocks.length > 60)
     expect(chain.journal.packets.length).toBeLessThan(300)
@@ -532,14 +542,14 @@ describe('after a kill', () => {
 })
 
 describe('a view that is gone', () => {
-  test('begins the block again with the same prefix, and sends nothing twice', async () => {
+  test('restarts the block with the same prefix and sends nothing twice', async () => {
     let isGone = false
     const chain = sequencedChain({
       over: {
         async transactions() {
           if (!isGone) return { transactions: transfers(0, 1).map(sent), hasMore: true }
           isGone = false
-          throw new ViewError('gone', 'record 7 is gone')
+          throw new ViewError('gone', 'snapshot 7 is gone')
         },
       },
     })
@@ -553,10 +563,10 @@ describe('a view that is gone', () => {
   })
 })
 
-test('deposits of users lead the next block, and stay in it over a restart', async () => {
+test('deposits of users lead the next block and survive a restart', async () => {
   const [from, to] = [new Uint8Array(20).fill(0xd1), new Uint8Array(20).fill(0xd2)]
-  const figures = { mint: 7n, value: 5n, gasLimit: 50_000n, input: new Uint8Array(0) }
-  const waiting = [1, 2].map((request) => ({ request, from, to, ...figures }))
+  const depositFields = { mint: 7n, value: 5n, gasLimit: 50_000n, input: new Uint8Array(0) }
+  const waiting = [1, 2].map((request) => ({ request, from, to, ...depositFields }))
   const done: Deposited[] = []
   const deposits = {
     take: () => [...waiting],

@@ -1,4 +1,4 @@
-/** Blocks of upstreams: whatever way they come, they are what their hash says, or refused. */
+/** Blocks of upstreams must match their hash in every form, or are refused. */
 
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -14,7 +14,7 @@ import {
   type UnsignedTransaction,
 } from '../../../engine/primitives/transaction-codec.ts'
 import { hashOf } from '../../../engine/sources/upstream/block-json.ts'
-import { createBlockReader, sealedBlock } from '../../../engine/sources/upstream/blocks.ts'
+import { createBlockReader, upstreamBlockOf } from '../../../engine/sources/upstream/blocks.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { conformance, isAbsent } from '../../fixtures/blocks.ts'
 import { fakeUpstream, type Handler, madeBlock } from '../../fixtures/upstream.ts'
@@ -24,15 +24,29 @@ const hash = (byte: number): Bytes => new Uint8Array(32).fill(byte)
 const address = (byte: number): Bytes => new Uint8Array(20).fill(byte)
 const TRANSFER: Transaction = signTransaction(
   {
-    ...{ type: 2, chainId: 196n, nonce: 3n, to: address(1), value: 5n, gasLimit: 21_000n },
-    ...{ input: new Uint8Array(0), accessList: [], maxFeePerGas: 9n, maxPriorityFeePerGas: 1n },
+    type: 2,
+    chainId: 196n,
+    nonce: 3n,
+    to: address(1),
+    value: 5n,
+    gasLimit: 21_000n,
+    input: new Uint8Array(0),
+    accessList: [],
+    maxFeePerGas: 9n,
+    maxPriorityFeePerGas: 1n,
   },
   KEY,
 )
 const deposit = (fields: Partial<Parameters<typeof makeDeposit>[0]> = {}) =>
   makeDeposit({
-    ...{ sourceHash: hash(1), from: address(2), to: address(3), mint: 0n, value: 0n },
-    ...{ gasLimit: 1_000_000n, isSystemTransaction: false, input: hexToBytes('0x0102') },
+    sourceHash: hash(1),
+    from: address(2),
+    to: address(3),
+    mint: 0n,
+    value: 0n,
+    gasLimit: 1_000_000n,
+    isSystemTransaction: false,
+    input: hexToBytes('0x0102'),
     ...fields,
   })
 
@@ -43,7 +57,7 @@ const read = (handler: Handler, number = 7) => {
     .then((blocks) => blocks[0])
   return { block, methods: () => upstream.calls.map(({ method }) => method) }
 }
-/** The block alone. */
+/** Makes an upstream that has only the block. */
 const only =
   (json: unknown): Handler =>
   (method) =>
@@ -52,7 +66,7 @@ const only =
 describe('recorded blocks', () => {
   const file = 'op-blocks/op-mainnet-blocks.json.gz'
   test.skipIf(isAbsent(file))(
-    'of OP mainnet, Granite to Jovian, come out as their raw ones',
+    'of OP mainnet, Granite to Jovian, decode to their raw transactions',
     async () => {
       const recorded = JSON.parse(gunzipSync(readFileSync(conformance(file))).toString()) as {
         readonly number: string
@@ -71,20 +85,24 @@ describe('recorded blocks', () => {
   )
 })
 
-describe('deposits, as clients have them', () => {
+describe('a deposit in the JSON of any client gives the right block:', () => {
   const cases: [client: string, made: ReturnType<typeof deposit>, shape: object][] = [
     [
       'op-reth: mint 0, no isSystemTx',
       deposit(),
       { mint: '0x0', isSystemTx: undefined, yParity: '0x0' },
     ],
-    ['op-geth: neither', deposit(), { mint: undefined, isSystemTx: undefined }],
-    ['op-geth: null', deposit(), { mint: null, isSystemTx: null }],
-    ['op-geth: of the system', deposit({ isSystemTransaction: true }), { isSystemTx: true }],
-    ['op-alloy: a quantity', deposit({ isSystemTransaction: true }), { isSystemTx: '0x1' }],
-    ['op-alloy: a quantity of 0', deposit(), { isSystemTx: '0x0' }],
-    ['a minting creation', deposit({ mint: 10n ** 24n, to: undefined }), { to: undefined }],
-    ['data for input', deposit(), { input: undefined, data: '0x0102' }],
+    ['op-geth: neither mint nor isSystemTx', deposit(), { mint: undefined, isSystemTx: undefined }],
+    ['op-geth: null for both', deposit(), { mint: null, isSystemTx: null }],
+    ['op-geth: a system transaction', deposit({ isSystemTransaction: true }), { isSystemTx: true }],
+    [
+      'op-alloy: isSystemTx as a quantity',
+      deposit({ isSystemTransaction: true }),
+      { isSystemTx: '0x1' },
+    ],
+    ['op-alloy: isSystemTx as a quantity of 0', deposit(), { isSystemTx: '0x0' }],
+    ['a creation that mints', deposit({ mint: 10n ** 24n, to: undefined }), { to: undefined }],
+    ['the field data instead of input', deposit(), { input: undefined, data: '0x0102' }],
   ]
   test.each(cases)('%s', async (_, made, shape) => {
     const { json, hash, raws } = madeBlock([made, TRANSFER])
@@ -97,14 +115,14 @@ describe('deposits, as clients have them', () => {
   })
 })
 
-describe('what the JSON does not give back', () => {
+describe('a block that its JSON does not reproduce', () => {
   const { json, raw, raws, hash: blockHash } = madeBlock([deposit({ mint: 5n }), TRANSFER])
   /** Without the mint the deposit has another hash. */
   const [first, second] = json.transactions
   const spoilt = { ...json, transactions: [{ ...first, mint: undefined }, second] }
   const hashes = { ...json, transactions: json.transactions.map((one) => one['hash']) }
 
-  const answer =
+  const respond =
     (block: unknown, others: Readonly<Record<string, unknown>>): Handler =>
     (method, [about]) => {
       if (method === 'eth_getBlockByNumber') return block
@@ -113,13 +131,13 @@ describe('what the JSON does not give back', () => {
       return others[method]
     }
 
-  test('comes as a whole block', async () => {
-    const { block, methods } = read(answer(spoilt, { debug_getRawBlock: raw }))
+  test('is fetched as a raw block', async () => {
+    const { block, methods } = read(respond(spoilt, { debug_getRawBlock: raw }))
     expect(await block).toMatchObject({ hash: blockHash, transactions: raws })
     expect(methods()).toEqual(['eth_getBlockByNumber', 'debug_getRawBlock'])
   })
-  test('comes as a raw transaction, and only that one', async () => {
-    const { block, methods } = read(answer(spoilt, { eth_getRawTransactionByHash: 'right' }))
+  test('is completed with the raw transaction that differs', async () => {
+    const { block, methods } = read(respond(spoilt, { eth_getRawTransactionByHash: 'right' }))
     expect(await block).toMatchObject({ hash: blockHash, transactions: raws })
     expect(methods()).toEqual([
       'eth_getBlockByNumber',
@@ -127,13 +145,13 @@ describe('what the JSON does not give back', () => {
       'eth_getRawTransactionByHash',
     ])
   })
-  test('an upstream that gives hashes alone is asked for every one', async () => {
-    const { block, methods } = read(answer(hashes, { eth_getRawTransactionByHash: 'right' }))
+  test('is completed with every raw transaction when the JSON has hashes only', async () => {
+    const { block, methods } = read(respond(hashes, { eth_getRawTransactionByHash: 'right' }))
     expect(await block).toMatchObject({ hash: blockHash, transactions: raws })
     expect(methods().filter((one) => one === 'eth_getRawTransactionByHash').length).toBe(2)
   })
-  test('whole blocks that were refused are not asked for again', async () => {
-    const upstream = fakeUpstream(answer(spoilt, { eth_getRawTransactionByHash: 'right' }))
+  test('is not requested in raw form again after the upstream refused that', async () => {
+    const upstream = fakeUpstream(respond(spoilt, { eth_getRawTransactionByHash: 'right' }))
     const reader = createBlockReader(upstream)
     await reader.byNumber(7, 1)
     await reader.byNumber(7, 1)
@@ -142,63 +160,71 @@ describe('what the JSON does not give back', () => {
 
   const other = madeBlock([TRANSFER], { gasUsed: 1n })
   const wrong: [what: string, handler: Handler, message: string][] = [
-    ['nothing more', answer(spoilt, {}), 'and transaction 0x'],
+    ['neither a raw block nor a raw transaction', respond(spoilt, {}), 'and transaction 0x'],
     [
-      'another whole block',
-      answer(spoilt, { debug_getRawBlock: other.raw }),
+      'the bytes of another block',
+      respond(spoilt, { debug_getRawBlock: other.raw }),
       `a block that hashes to ${blockHash}`,
     ],
-    ['garbage for a whole block', answer(spoilt, { debug_getRawBlock: '0x1234' }), 'block 7: rlp'],
     [
-      'no bytes for a whole block',
-      answer(spoilt, { debug_getRawBlock: 7 }),
+      'invalid bytes of the block',
+      respond(spoilt, { debug_getRawBlock: '0x1234' }),
+      'block 7: rlp',
+    ],
+    [
+      'a number for the bytes of the block',
+      respond(spoilt, { debug_getRawBlock: 7 }),
       'debug_getRawBlock: expected',
     ],
     [
-      'another transaction',
-      answer(spoilt, { eth_getRawTransactionByHash: '0x02' }),
+      'the bytes of another transaction',
+      respond(spoilt, { eth_getRawTransactionByHash: '0x02' }),
       'have another hash',
     ],
     [
-      'null for a transaction',
-      answer(spoilt, { eth_getRawTransactionByHash: null }),
+      'null for the bytes of a transaction',
+      respond(spoilt, { eth_getRawTransactionByHash: null }),
       'cannot be had as bytes',
     ],
     [
-      'another header',
-      answer({ ...json, gasUsed: '0x1' }, {}),
+      'a changed header field',
+      respond({ ...json, gasUsed: '0x1' }, {}),
       'the fields of its header give the hash',
     ],
-    ['a header without a field', answer({ ...json, gasUsed: undefined }, {}), 'gasUsed: expected'],
+    ['a header without a field', respond({ ...json, gasUsed: undefined }, {}), 'gasUsed: expected'],
     [
-      'a field without an earlier one',
-      answer({ ...json, blobGasUsed: null }, {}),
+      'a header field without the one before it',
+      respond({ ...json, blobGasUsed: null }, {}),
       'needs blobGasUsed',
     ],
     [
       'transactions in another order',
-      answer({ ...json, transactions: [second, first] }, {}),
+      respond({ ...json, transactions: [second, first] }, {}),
       'transactions: expected a list with the root',
     ],
     [
-      'a transaction less',
-      answer({ ...json, transactions: [first] }, {}),
+      'a missing transaction',
+      respond({ ...json, transactions: [first] }, {}),
       'transactions: expected a list with the root',
     ],
     [
-      'another height',
-      answer(madeBlock([], { number: 8n }).json, {}),
+      'a block of another height',
+      respond(madeBlock([], { number: 8n }).json, {}),
       'asked for block 7, it gave block 8',
     ],
-    ['no block', answer('block', {}), 'block: expected an object'],
+    ['no block', respond('block', {}), 'block: expected an object'],
     [
       'no transactions',
-      answer({ ...json, transactions: null }, {}),
+      respond({ ...json, transactions: null }, {}),
       'transactions: expected an array',
     ],
-    ['a hash of no block', answer({ ...json, hash: '0x12' }, {}), 'hash: expected 0x and 32 bytes'],
+    [
+      'a block hash that is too short',
+      respond({ ...json, hash: '0x12' }, {}),
+      'hash: expected 0x and 32 bytes',
+    ],
   ]
-  test.each(wrong)('%s: the upstream is wrong', async (_, handler, message) => {
+  test.each(wrong)('makes the upstream wrong if it gives this: %s', async (_, handler, message) => {
     const { block } = read(handler)
     const error = await block.catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(UpstreamError)
@@ -208,7 +234,7 @@ describe('what the JSON does not give back', () => {
   })
 })
 
-describe('a transaction of a type that nobody knows here', () => {
+describe('a transaction of an unknown type', () => {
   const strange = { ...TRANSFER, raw: hexToBytes('0x7bc10a') } as Transaction
   const { hash: strangeHash, raw, raws } = madeBlock([deposit(), strange])
   const { json } = madeBlock([deposit(), TRANSFER])
@@ -216,7 +242,8 @@ describe('a transaction of a type that nobody knows here', () => {
   const [first, second] = json.transactions
   const strangeJson = {
     ...json,
-    ...{ hash: strangeHash, transactionsRoot: bytesToHex(orderedRoot(raws)) },
+    hash: strangeHash,
+    transactionsRoot: bytesToHex(orderedRoot(raws)),
     transactions: [first, { ...second, hash: name, type: '0x7b' }],
   }
   const given =
@@ -225,21 +252,23 @@ describe('a transaction of a type that nobody knows here', () => {
       method === 'eth_getBlockByNumber' ? strangeJson : others[method]
 
   test.each([
-    ['a whole block', { debug_getRawBlock: raw }],
+    ['a raw block', { debug_getRawBlock: raw }],
     ['a raw transaction', { eth_getRawTransactionByHash: bytesToHex(strange.raw) }],
-  ])('in %s: all of the block is there', async (_, others) => {
+  ])('leaves the block complete when its bytes come in %s', async (_, others) => {
     expect(await read(given(others)).block).toMatchObject({
-      ...{ hash: strangeHash, transactions: raws },
+      hash: strangeHash,
+      transactions: raws,
       unknown: { type: 0x7b, at: 1, isClaimed: false },
     })
   })
-  test('of which the upstream gives no bytes', async () => {
+  test('is reported as a claim when the upstream has no bytes of it', async () => {
     expect(await read(given({})).block).toMatchObject({
-      ...{ hash: strangeHash, transactions: [] },
+      hash: strangeHash,
+      transactions: [],
       unknown: { type: 0x7b, at: 1, isClaimed: true },
     })
   })
-  test('an upstream that fails is not taken for one that gives none', async () => {
+  test('is not assumed when the request for its bytes fails', async () => {
     const failing: Handler = (method) => {
       if (method === 'eth_getRawTransactionByHash') throw new UpstreamError('silent', 'no answer')
       return given({})(method, [])
@@ -248,7 +277,7 @@ describe('a transaction of a type that nobody knows here', () => {
   })
 })
 
-describe('ranges', () => {
+describe('a range of blocks', () => {
   const blocks = [7n, 8n, 9n].map((number) => madeBlock([TRANSFER], { number }))
   const chain =
     (fail: Readonly<Record<string, () => unknown>> = {}): Handler =>
@@ -260,33 +289,33 @@ describe('ranges', () => {
     throw new UpstreamError(kind, 'as the test wants it')
   }
 
-  test('end at the first block that is not there', async () => {
+  test('ends at the first missing block', async () => {
     expect(await numbers(chain())).toEqual([7, 8, 9])
     expect(await numbers(() => null)).toEqual([])
   })
-  test('end before one that fails; the first fails itself', async () => {
+  test('ends before a block that fails, and fails if that is the first', async () => {
     expect(await numbers(chain({ '0x9': broken('broken') }))).toEqual([7, 8])
     await expect(numbers(chain({ '0x7': broken('silent') }))).rejects.toMatchObject({
       kind: 'silent',
     })
   })
-  test('are halved while their answer is too long', async () => {
-    const asked: number[] = []
+  test('is halved while its response is too long', async () => {
+    const requested: number[] = []
     const upstream = fakeUpstream(chain())
     const reader = createBlockReader({
       ...upstream,
       async batch(calls) {
-        asked.push(calls.length)
+        requested.push(calls.length)
         if (calls.length > 1) throw new UpstreamError('large', 'too long')
         return upstream.batch(calls)
       },
     })
     expect((await reader.byNumber(7, 5)).map(({ number }) => number)).toEqual([7])
-    expect(asked).toEqual([5, 2, 1])
+    expect(requested).toEqual([5, 2, 1])
   })
 })
 
-test('any block comes back from its JSON', () => {
+test('any valid block survives its JSON form', () => {
   const uint = (bits: number) => fc.bigInt({ min: 0n, max: 2n ** BigInt(bits) - 1n })
   const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
   const to = fc.option(bytes(20), { nil: undefined })
@@ -308,14 +337,12 @@ test('any block comes back from its JSON', () => {
     maxPriorityFeePerGas: uint(256),
   }
   const authorization = fc.record({
-    ...{
-      chainId: uint(256),
-      address: bytes(20),
-      nonce: uint(64),
-      yParity: uint(1),
-      r: uint(256),
-      s: uint(256),
-    },
+    chainId: uint(256),
+    address: bytes(20),
+    nonce: uint(64),
+    yParity: uint(1),
+    r: uint(256),
+    s: uint(256),
   })
   const unsigned = fc.oneof(
     fc.record({
@@ -335,24 +362,28 @@ test('any block comes back from its JSON', () => {
     }),
     fc.record({ ...dynamic, type: fc.constant(2), to }),
     fc.record({
-      ...{ ...dynamic, type: fc.constant(3), to: bytes(20), maxFeePerBlobGas: uint(256) },
+      ...dynamic,
+      type: fc.constant(3),
+      to: bytes(20),
+      maxFeePerBlobGas: uint(256),
       blobVersionedHashes: fc.array(bytes(32), { maxLength: 2 }),
     }),
     fc.record({
-      ...{ ...dynamic, type: fc.constant(4), to: bytes(20) },
+      ...dynamic,
+      type: fc.constant(4),
+      to: bytes(20),
       authorizationList: fc.array(authorization, { maxLength: 2 }),
     }),
   )
   const deposits = fc.record({
-    ...{
-      sourceHash: bytes(32),
-      from: bytes(20),
-      to,
-      mint: uint(128),
-      value: uint(256),
-      gasLimit: uint(64),
-    },
-    ...{ isSystemTransaction: fc.boolean(), input: fc.uint8Array({ maxLength: 40 }) },
+    sourceHash: bytes(32),
+    from: bytes(20),
+    to,
+    mint: uint(128),
+    value: uint(256),
+    gasLimit: uint(64),
+    isSystemTransaction: fc.boolean(),
+    input: fc.uint8Array({ maxLength: 40 }),
   })
   const transactions = fc.array(
     fc.oneof(
@@ -362,8 +393,13 @@ test('any block comes back from its JSON', () => {
     { maxLength: 6 },
   )
   const header = fc.record({
-    ...{ number: uint(53), timestamp: uint(53), gasUsed: uint(64), baseFeePerGas: uint(256) },
-    ...{ extraData: fc.uint8Array({ maxLength: 40 }), stateRoot: bytes(32), difficulty: uint(256) },
+    number: uint(53),
+    timestamp: uint(53),
+    gasUsed: uint(64),
+    baseFeePerGas: uint(256),
+    extraData: fc.uint8Array({ maxLength: 40 }),
+    stateRoot: bytes(32),
+    difficulty: uint(256),
   })
   return fc.assert(
     fc.asyncProperty(transactions, header, async (list, fields) => {
@@ -374,15 +410,15 @@ test('any block comes back from its JSON', () => {
       expect(found.hash).toBe(made.hash)
       expect(found.transactions).toEqual(made.raws)
       expect(methods()).toEqual(['eth_getBlockByNumber'])
-      const sealed = sealedBlock(found)
-      expect(bytesToHex(sealed.hash!)).toBe(made.hash)
-      expect(sealed.transactions).toEqual(made.raws)
+      const upstreamBlock = upstreamBlockOf(found)
+      expect(bytesToHex(upstreamBlock.hash!)).toBe(made.hash)
+      expect(upstreamBlock.transactions).toEqual(made.raws)
     }),
     { numRuns: 150 },
   )
 })
 
-test('anything at all gives a block that is right, or one error', () => {
+test('any changed JSON gives the right block or an UpstreamError', () => {
   const { json } = madeBlock([deposit(), TRANSFER])
   const keys = [...Object.keys(json), ...Object.keys(json.transactions[1]!)]
   return fc.assert(
@@ -397,7 +433,7 @@ test('anything at all gives a block that is right, or one error', () => {
         const changed = { ...json, transactions, ...(key in json ? { [key]: value } : {}) }
         const error = await read(only(changed)).block.then(
           (block) => {
-            // What is not part of the block may be anything.
+            // Fields outside of the block may have any value.
             expect(block?.hash).toBe(json['hash'])
             return undefined
           },

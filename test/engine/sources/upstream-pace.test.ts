@@ -1,9 +1,9 @@
-/** So many calls a second, in the order of asking. */
+/** The pace allows this many calls a second, in the order of the requests. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createPace } from '../../../engine/sources/upstream/pace.ts'
+import { createPace } from '../../../engine/sources/upstream/call-rate.ts'
 
-/** A clock that goes on to the next timer when nothing else is left to do. */
+/** Makes a clock that moves to the next timer when all other work is done. */
 function open(perSecond: number) {
   const clock = { ms: 0 }
   let timers: { readonly atMs: number; readonly run: () => void }[] = []
@@ -32,34 +32,34 @@ function open(perSecond: number) {
 }
 const never = new AbortController().signal
 
-test('never more than a second’s calls at once, nor than the rate over time; all leave in order', () =>
+test('calls leave in order, at the rate and with a burst of at most one second', () =>
   fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 100 }),
       fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 30 }),
-      async (rate, asked) => {
+      async (rate, requested) => {
         const { pace, clock, run } = open(rate)
         const left: { readonly atMs: number; readonly at: number }[] = []
-        const all = asked.map((calls, at) =>
+        const all = requested.map((calls, at) =>
           pace.take(calls, never).then(() => void left.push({ atMs: clock.ms, at })),
         )
         await run()
         await Promise.all(all)
-        expect(left.map(({ at }) => at)).toEqual(asked.keys().toArray())
+        expect(left.map(({ at }) => at)).toEqual(requested.keys().toArray())
         let calls = 0
         for (const { atMs, at } of left) {
-          // Those of one message may be more than a second's.
+          // The calls of one message may exceed a second's worth.
           expect(calls).toBeLessThanOrEqual(rate + (atMs / 1_000) * rate + 1e-6)
-          calls += asked[at]!
+          calls += requested[at]!
         }
-        const total = asked.reduce((sum, one) => sum + one, 0)
-        // And not slower than that either.
-        expect(clock.ms).toBeLessThanOrEqual((total / rate) * 1_000 + 10 * asked.length)
+        const total = requested.reduce((sum, one) => sum + one, 0)
+        // The pace is not slower than the rate either.
+        expect(clock.ms).toBeLessThanOrEqual((total / rate) * 1_000 + 10 * requested.length)
       },
     ),
   ))
 
-test('who is gone leaves the line, and nothing is left of it', async () => {
+test('an aborted call leaves the queue without a trace', async () => {
   const { pace, run, settle, timers } = open(10)
   await pace.take(10, never)
   const gone = new AbortController()
@@ -77,7 +77,7 @@ test('who is gone leaves the line, and nothing is left of it', async () => {
   expect(timers()).toBe(0)
 })
 
-test('0 is off', async () => {
+test('a pace of 0 does not limit', async () => {
   const { pace, clock } = open(0)
   for (let at = 0; at < 1_000; at++) await pace.take(100, never)
   expect(clock.ms).toBe(0)

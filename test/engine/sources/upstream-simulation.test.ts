@@ -1,11 +1,14 @@
-/** The tracker under seeded histories: upstreams that lag, lie, hang, fail and flicker, reorgs of 1 to 70 blocks, restarts. */
+/**
+ * The tracker runs under seeded histories: upstreams that lag, lie, hang, fail and flicker, reorgs
+ * of 1 to 70 blocks, restarts.
+ */
 import { describe, expect, test } from 'vitest'
 import { ancestor, FAULTS, UNDO_BLOCKS, UpstreamWorld } from '../../fixtures/upstream-world.ts'
 
 const SEEDS = Number(process.env['SIMULATION_RUNS'] ?? 200)
 const FROM = Number(process.env['SIMULATION_FROM'] ?? 1)
 
-/** Faults for two minutes, then none, and time for every rest to end. */
+/** Runs faults for two minutes, then none, until every backoff has ended. */
 function history(seed: number): UpstreamWorld {
   const world = new UpstreamWorld(seed)
   const { upstreams } = world
@@ -24,17 +27,20 @@ function history(seed: number): UpstreamWorld {
 
 const isLie = (one: string) => ['forks', 'spoils', 'leaves', 'foreign'].includes(one)
 
-/** Fewer than half of them lie at a time, and not the first of two: then nobody could tell. */
+/**
+ * Draws a fault. Fewer than half of the upstreams lie at a time, and never the first of two. Such a
+ * lie could not be recognized.
+ */
 function faultFor(world: UpstreamWorld, at: number) {
   const fault = FAULTS[world.below(FAULTS.length)]!
   const liars = world.upstreams.filter((one, index) => index !== at && isLie(one.fault)).length
-  const isTold = world.upstreams.length === 3 ? liars === 0 : at === 1
-  return isLie(fault) && !isTold ? 'none' : fault
+  const isReported = world.upstreams.length === 3 ? liars === 0 : at === 1
+  return isLie(fault) && !isReported ? 'none' : fault
 }
 
 /**
- * One of three is of another chain from now on, while neither of the others lies: they can tell who is right. A reorg has all of them
- * asked.
+ * Moves one of three upstreams to another chain while neither of the others lies, so that they can
+ * outvote it. A reorg makes the tracker poll all of them.
  */
 function leaveChain(world: UpstreamWorld, at: number): void {
   const others = world.upstreams.filter((_, index) => index !== at)
@@ -44,29 +50,29 @@ function leaveChain(world: UpstreamWorld, at: number): void {
   world.reorg(1 + world.below(8))
 }
 
-/** Blocks of ours that the chain does not have. */
+/** Counts our blocks that the chain does not have. */
 function lost({ canonical, head }: UpstreamWorld): number {
   let at = canonical
   while (ancestor(head, at.number)?.hash !== at.hash) at = at.parent!
   return canonical.number - at.number
 }
 
-describe('histories', () => {
+describe('seeded histories of the tracker', () => {
   const seen = new Map<string, number>()
-  test(`${SEEDS} of them end on the chain`, () => {
+  test(`end on the chain in all ${SEEDS} runs`, () => {
     for (let seed = FROM; seed < FROM + SEEDS; seed++) {
       const world = history(seed)
       for (const [what, by] of world.counts) seen.set(what, (seen.get(what) ?? 0) + by)
-      const place = `seed ${seed}`
-      if (world.halted?.why === 'deep') expect(lost(world), place).toBeGreaterThan(UNDO_BLOCKS)
+      const label = `seed ${seed}`
+      if (world.halted?.why === 'deep') expect(lost(world), label).toBeGreaterThan(UNDO_BLOCKS)
       else {
-        expect(world.halted, place).toBeUndefined()
-        expect(ancestor(world.head, world.canonical.number)?.hash, place).toBe(world.canonical.hash)
-        expect(world.head.number - world.canonical.number, place).toBeLessThan(4)
+        expect(world.halted, label).toBeUndefined()
+        expect(ancestor(world.head, world.canonical.number)?.hash, label).toBe(world.canonical.hash)
+        expect(world.head.number - world.canonical.number, label).toBeLessThan(4)
       }
     }
   })
-  test('have met what they are for', () => {
+  test('include every fault that they are meant to test', () => {
     for (const what of [
       ...(['upstream_rests', 'upstream_limited', 'upstream_disagrees', 'upstream_reorgs'] as const),
       ...(['upstream_refused_blocks', 'deep', 'refused'] as const),

@@ -1,4 +1,4 @@
-/** The rules of the tracker, one by one: upstreams answer at once, or when they are told to. */
+/** The rules of the tracker are tested one by one: upstreams respond at once, or on demand. */
 import { describe, expect, test } from 'vitest'
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import type { FailureKind } from '../../../engine/sources/upstream/error.ts'
@@ -15,7 +15,7 @@ type Block = TrackedBlock & { readonly parent: Block | undefined }
 type Effect = TrackerEffect<Block>
 type Question = Effect & { readonly type: 'poll' | 'fetch' | 'ask' }
 
-/** `count` blocks more, whose hashes begin with the digits of `name`. */
+/** Makes `count` more blocks, whose hashes start with the digits of `name`. */
 function grow(from: Block | undefined, count: number, name: string, bytes = 100): Block {
   let parent = from
   for (let at = 0; at < count; at++) {
@@ -36,9 +36,9 @@ const MAIN = grow(undefined, 101, 'aa')
 class Source {
   head: Block = MAIN
   fails: FailureKind | undefined
-  isHeld = false
+  isPaused = false
   tags: { safe: number; finalized: number } | undefined
-  readonly asked: Question[] = []
+  readonly requested: Question[] = []
 }
 
 class Trial {
@@ -47,7 +47,7 @@ class Trial {
   readonly sources: readonly Source[]
   readonly sent: Block[] = []
   readonly effects: Effect[] = []
-  isWriterHeld = false
+  isWriterPaused = false
   retryAfterMs = 0
   readonly #tracker
   readonly #waiting: (() => TrackerEvent<Block>)[] = []
@@ -61,10 +61,10 @@ class Trial {
       readonly finalized?: number
       readonly lazyStart?: number
       readonly stateDepth?: number
-      readonly doubted?: ReadonlyMap<string, string>
+      readonly suspected?: ReadonlyMap<string, string>
     } = {},
   ) {
-    const { head = MAIN, finalized = 20, lazyStart, stateDepth, doubted } = more
+    const { head = MAIN, finalized = 20, lazyStart, stateDepth, suspected } = more
     this.canonical = head
     this.sources = Array.from({ length: sources }, () => new Source())
     this.#tracker = createTracker<Block>({
@@ -74,7 +74,8 @@ class Trial {
       head: { number: head.number, hash: head.hash },
       finalized,
       undoBlocks: 64,
-      ...{ lazyStart, doubted },
+      lazyStart,
+      suspected,
       stateDepth: () => stateDepth,
       times: trackerTimes(1_000),
       limits: DEFAULT_UPSTREAM_LIMITS,
@@ -93,7 +94,7 @@ class Trial {
     this.apply({ type: 'tick' })
     return this
   }
-  /** Time goes on as the tracker wants to be woken. */
+  /** Lets time pass in the steps in which the tracker wants to wake. */
   pass(ms: number): this {
     const until = this.now + ms
     for (;;) {
@@ -109,19 +110,19 @@ class Trial {
   #carryOut(effect: Effect): void {
     if (effect.type === 'poll' || effect.type === 'fetch' || effect.type === 'ask') {
       const source = this.sources[effect.upstream]!
-      source.asked.push(effect)
-      if (!source.isHeld) this.#waiting.push(() => this.answerOf(effect))
+      source.requested.push(effect)
+      if (!source.isPaused) this.#waiting.push(() => this.responseOf(effect))
       return
     }
     this.effects.push(effect)
     if (effect.type === 'sealed') {
       this.sent.push(effect.block)
       this.#toWrite.push(effect.block)
-      if (!this.isWriterHeld) this.write()
+      if (!this.isWriterPaused) this.write()
     }
   }
 
-  /** The writer takes what it has. */
+  /** The writer takes blocks. */
   write(blocks = Number.POSITIVE_INFINITY): void {
     for (const block of this.#toWrite.splice(0, blocks))
       this.#waiting.push(() => {
@@ -135,7 +136,7 @@ class Trial {
     this.apply({ type: 'refused', number: block.number, hash: block.hash, field })
   }
 
-  answerOf(question: Question): TrackerEvent<Block> {
+  responseOf(question: Question): TrackerEvent<Block> {
     const source = this.sources[question.upstream]!
     const { request } = question
     const { head, fails, tags } = source
@@ -150,13 +151,14 @@ class Trial {
     if (question.type === 'ask')
       return { type: 'hash', request, hash: at(head, question.number)?.hash }
     if (question.type === 'poll') {
-      const told = question.hasTags && tags !== undefined ? { tags: this.#tags(head, tags) } : {}
+      const reported =
+        question.hasTags && tags !== undefined ? { tags: this.#tags(head, tags) } : {}
       return {
         type: 'head',
         upstream: question.upstream,
         request,
         head: { ...head, timestamp: 0 },
-        ...told,
+        ...reported,
       }
     }
     const blocks: Block[] = []
@@ -191,16 +193,16 @@ class Trial {
     return this.#tracker.order()
   }
   polls(upstream: number): readonly Question[] {
-    return this.sources[upstream]!.asked.filter(({ type }) => type === 'poll')
+    return this.sources[upstream]!.requested.filter(({ type }) => type === 'poll')
   }
   fetches(upstream: number): readonly (Question & { readonly type: 'fetch' })[] {
-    return this.sources[upstream]!.asked.filter((one) => one.type === 'fetch')
+    return this.sources[upstream]!.requested.filter((one) => one.type === 'fetch')
   }
 }
 const numbers = (blocks: readonly TrackedBlock[]) => blocks.map(({ number }) => number)
 
-describe('forward', () => {
-  test('a new head is fetched and sent once', () => {
+describe('the tracker', () => {
+  test('fetches a new head and sends it once', () => {
     const trial = new Trial(1).tick()
     expect(trial.sent).toEqual([])
     trial.sources[0]!.head = grow(MAIN, 1, 'aa')
@@ -210,52 +212,52 @@ describe('forward', () => {
     expect(numbers(trial.sent)).toEqual([101])
     expect(trial.status).toMatchObject({ head: 101, canonical: 101, degraded: [] })
   })
-  test('heads are asked for at half the block time, where they are told only now and then', () => {
+  test('polls at half the block time while heads come rarely or not at all', () => {
     const polled = new Trial(1).tick().pass(10_000)
     expect(polled.polls(0).length).toBeGreaterThanOrEqual(20)
-    const told = new Trial(1).tick()
+    const reported = new Trial(1).tick()
     for (let second = 0; second < 10; second++) {
-      told.sources[0]!.head = grow(told.sources[0]!.head, 1, 'aa')
-      told.push(0)
-      told.pass(1_000)
+      reported.sources[0]!.head = grow(reported.sources[0]!.head, 1, 'aa')
+      reported.push(0)
+      reported.pass(1_000)
     }
-    expect(numbers(told.sent)).toEqual([101, 102, 103, 104, 105, 106, 107, 108, 109, 110])
-    // For safe and finalized alone.
-    expect(told.polls(0).length).toBeLessThanOrEqual(7)
-    told.pass(10_000)
-    expect(told.polls(0).length).toBeGreaterThan(15)
+    expect(numbers(reported.sent)).toEqual([101, 102, 103, 104, 105, 106, 107, 108, 109, 110])
+    // The polls are for safe and finalized only.
+    expect(reported.polls(0).length).toBeLessThanOrEqual(7)
+    reported.pass(10_000)
+    expect(reported.polls(0).length).toBeGreaterThan(15)
   })
-  test('many blocks come in ranges through a window, as the writer goes on', () => {
+  test('fetches many blocks in ranges through a window that follows the writer', () => {
     const trial = new Trial(1)
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 1_000, 'aa')
     trial.tick()
     expect(trial.sent.length).toBe(128)
     expect(trial.fetches(0).every(({ count }) => count <= 16)).toBe(true)
     trial.write(10)
     expect(trial.sent.length).toBe(138)
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     trial.write()
     expect(numbers(trial.sent)).toEqual(Array.from({ length: 1_000 }, (_, index) => 101 + index))
   })
-  test('no more is asked for while what waits is large', () => {
+  test('requests no more while the waiting blocks are large', () => {
     const trial = new Trial(1)
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 1_000, 'aa', 2 * 1024 * 1024)
     trial.tick()
-    // What is under way when the bound is met still comes.
+    // Requests in progress at the limit still deliver their blocks.
     const first = trial.sent.length
     expect(first).toBeLessThan(100)
     trial.write(first - 31)
     expect(trial.sent.length).toBeGreaterThan(first)
   })
-  test('so many ranges at a time, in whatever order they come', () => {
+  test('requests four ranges at a time and sends their blocks in order', () => {
     const trial = new Trial(1)
     const [source] = trial.sources as [Source]
     source.head = grow(MAIN, 64, 'aa')
-    source.isHeld = true
+    source.isPaused = true
     trial.tick()
-    trial.apply(trial.answerOf(source.asked[0]!))
+    trial.apply(trial.responseOf(source.requested[0]!))
     const fetches = trial.fetches(0)
     expect(fetches.map(({ first, count }) => [first, count])).toEqual([
       [101, 16],
@@ -263,36 +265,36 @@ describe('forward', () => {
       [133, 16],
       [149, 16],
     ])
-    for (const one of fetches.toReversed()) trial.apply(trial.answerOf(one))
+    for (const one of fetches.toReversed()) trial.apply(trial.responseOf(one))
     expect(numbers(trial.sent)).toEqual(Array.from({ length: 64 }, (_, index) => 101 + index))
   })
-  test('a range that ends early is asked for again from there, the ones below it go on', () => {
+  test('requests the rest of a range that ended early, and sends the blocks below', () => {
     const trial = new Trial(1)
     const [source] = trial.sources as [Source]
     source.head = grow(MAIN, 40, 'aa')
-    source.isHeld = true
+    source.isPaused = true
     trial.tick()
-    trial.apply(trial.answerOf(source.asked[0]!))
+    trial.apply(trial.responseOf(source.requested[0]!))
     const [first, second, third] = trial.fetches(0)
-    const short = trial.answerOf(second!) as TrackerEvent<Block> & { readonly type: 'blocks' }
+    const short = trial.responseOf(second!) as TrackerEvent<Block> & { readonly type: 'blocks' }
     trial.apply({ ...short, blocks: short.blocks.slice(0, 3) })
-    trial.apply(trial.answerOf(third!))
-    trial.apply(trial.answerOf(first!))
+    trial.apply(trial.responseOf(third!))
+    trial.apply(trial.responseOf(first!))
     expect(numbers(trial.sent)).toEqual(Array.from({ length: 19 }, (_, index) => 101 + index))
-    source.isHeld = false
+    source.isPaused = false
     trial.pass(1_000)
     expect(trial.sent.length).toBe(40)
     expect(trial.warnings).toEqual([])
   })
-  test('one that goes on not to give what it has told of rests', () => {
+  test('backs off from an upstream that does not give a block it reported', () => {
     const trial = new Trial(2)
     const [source, other] = trial.sources as [Source, Source]
     const head = grow(MAIN, 1, 'aa')
     source.head = head
-    source.isHeld = true
+    source.isPaused = true
     trial.tick()
-    trial.apply(trial.answerOf(source.asked[0]!))
-    source.isHeld = false
+    trial.apply(trial.responseOf(source.requested[0]!))
+    source.isPaused = false
     trial.apply({ type: 'blocks', request: trial.fetches(0)[0]!.request, blocks: [] })
     const push = () =>
       trial.apply({
@@ -313,9 +315,9 @@ describe('forward', () => {
     trial.pass(3_000)
     expect(numbers(trial.sent)).toEqual([101])
   })
-  test('a catch-up says how far it is', () => {
+  test('reports the progress of a catch-up', () => {
     const trial = new Trial(1)
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 400, 'aa')
     trial.tick()
     for (let second = 0; second < 5; second++) {
@@ -329,15 +331,15 @@ describe('forward', () => {
     expect(catchUp!.blocksPerSecond).toBeLessThan(25)
     expect(catchUp!.mgasPerSecond).toBeCloseTo(2 * catchUp!.blocksPerSecond)
     expect(catchUp!.leftMs).toBeCloseTo((300 / catchUp!.blocksPerSecond) * 1_000)
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     trial.write()
     expect(trial.status.catchUp).toBeUndefined()
   })
 })
 
-describe('another chain', () => {
+describe('a reorg', () => {
   const depths = [1, 2, 15, 16, 17, 33, 63, 64]
-  test.each(depths)('of %i blocks is taken, oldest first', (depth) => {
+  test.each(depths)('of %i blocks is followed, oldest block first', (depth) => {
     const trial = new Trial(1).tick()
     trial.sources[0]!.head = grow(at(MAIN, 100 - depth), depth + 1, 'bb')
     trial.pass(1_000)
@@ -350,26 +352,26 @@ describe('another chain', () => {
     ])
   })
   test.each([
-    ['as high as ours', 3, 3],
-    ['lower than ours', 5, 1],
-  ])('%s is taken at once', (_, depth, length) => {
+    ['as high as the own chain', 3, 3],
+    ['lower than the own chain', 5, 1],
+  ])('to a chain that is %s is followed at once', (_, depth, length) => {
     const trial = new Trial(1).tick()
     trial.sources[0]!.head = grow(at(MAIN, 100 - depth), length, 'bb')
     trial.pass(600)
     expect(trial.canonical).toBe(trial.sources[0]!.head)
-    // And goes on from there.
+    // The chain goes on from there.
     trial.sources[0]!.head = grow(trial.canonical, depth + 3, 'bb')
     trial.pass(600)
     expect(trial.canonical).toBe(trial.sources[0]!.head)
   })
-  test('a head that is lower, and ours, changes nothing', () => {
+  test('is not assumed when an upstream has a lower head of our chain', () => {
     const trial = new Trial(1).tick()
     trial.sources[0]!.head = at(MAIN, 90)!
     trial.pass(5_000)
     expect(trial.sent).toEqual([])
     expect(trial.warnings).toEqual([])
   })
-  test('deeper than can be taken back: it halts and says what to do, until the chain is ours again', () => {
+  test('beyond the undo window halts with advice, until the chain is ours again', () => {
     const trial = new Trial(1).tick()
     trial.sources[0]!.head = grow(at(MAIN, 35), 70, 'bb')
     trial.pass(60_000)
@@ -383,7 +385,7 @@ describe('another chain', () => {
     ])
     expect(trial.sent).toEqual([])
     expect(trial.status.halted?.text).toContain('start again')
-    // Looked at now and then.
+    // The upstream is polled now and then.
     expect(trial.fetches(0).length).toBeLessThan(60)
     trial.sources[0]!.head = grow(MAIN, 1, 'aa')
     trial.pass(11_000)
@@ -391,7 +393,7 @@ describe('another chain', () => {
     expect(numbers(trial.sent)).toEqual([101])
     expect(trial.status.halted).toBeUndefined()
   })
-  test('to below the block at which a lazy state begins: it halts, and whoever drives is told to look', () => {
+  test('below the start of a lazy state halts and asks for a resync', () => {
     const trial = new Trial(1, { lazyStart: 97 }).tick()
     trial.sources[0]!.head = grow(at(MAIN, 96), 5, 'bb')
     trial.pass(3_000)
@@ -407,50 +409,50 @@ describe('another chain', () => {
     other.pass(3_000)
     expect(other.canonical).toBe(other.sources[0]!.head)
   })
-  test('says up to where both chains are one, while the writer goes over', () => {
+  test('lowers the shared block number until the writer has the new branch', () => {
     const trial = new Trial(1).tick()
     expect(trial.shared).toBe(100)
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(at(MAIN, 95), 8, 'bb')
     trial.pass(3_000)
     expect(trial.shared).toBe(95)
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     trial.write()
     expect(trial.shared).toBe(103)
   })
-  test('is not begun before the writer has what it was sent', () => {
+  test('waits until the writer has all blocks that were sent before', () => {
     const trial = new Trial(1).tick()
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 3, 'aa')
     trial.pass(600)
     trial.sources[0]!.head = grow(MAIN, 5, 'bb')
     trial.pass(3_000)
     expect(numbers(trial.sent)).toEqual([101, 102, 103])
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     trial.write()
     trial.pass(600)
     expect(numbers(trial.sent)).toEqual([101, 102, 103, 101, 102, 103, 104, 105])
   })
-  test('whose upstream goes on to a third one while it is walked is given up for that', () => {
+  test('is given up when its upstream moves to a third chain during the search', () => {
     const trial = new Trial(1).tick()
     const [source] = trial.sources as [Source]
     source.head = grow(at(MAIN, 60), 45, 'bb')
-    source.isHeld = true
+    source.isPaused = true
     trial.pass(600)
-    trial.apply(trial.answerOf(source.asked.at(-1)!))
-    // Blocks above ours do not stand on ours; the walk begins.
-    trial.apply(trial.answerOf(source.asked.at(-1)!))
+    trial.apply(trial.responseOf(source.requested.at(-1)!))
+    // Blocks above ours do not have ours as an ancestor, so the ancestor search starts.
+    trial.apply(trial.responseOf(source.requested.at(-1)!))
     const walked = trial.fetches(0).at(-1)!
     expect(walked.first).toBeLessThan(100)
     source.head = grow(at(MAIN, 70), 45, 'cc')
-    source.isHeld = false
-    trial.apply(trial.answerOf(walked))
+    source.isPaused = false
+    trial.apply(trial.responseOf(walked))
     trial.pass(3_000)
     expect(trial.canonical.hash).toBe(source.head.hash)
     expect(trial.sent.every(({ hash }) => hash.startsWith('0xcc'))).toBe(true)
   })
 
-  test('that has another final block counts for nothing, whoever is left is followed', () => {
+  test('with another finalized block is ignored, and the other upstream is followed', () => {
     const trial = new Trial(2, { finalized: 90 }).tick()
     const [liar, honest] = trial.sources as [Source, Source]
     liar.head = grow(at(MAIN, 85), 30, 'bb')
@@ -460,13 +462,13 @@ describe('another chain', () => {
     expect(trial.of('halted')).toEqual([])
     expect(trial.sent.some(({ hash }) => hash.startsWith('0xbb'))).toBe(false)
   })
-  test('one of whose blocks is final by the time it is fetched is not taken', () => {
+  test('of a block that became final during the fetch is refused', () => {
     const trial = new Trial(1).tick()
     const [source] = trial.sources as [Source]
     source.head = grow(at(MAIN, 95), 5, 'bb')
-    source.isHeld = true
+    source.isPaused = true
     trial.push(0)
-    const walked = trial.answerOf(trial.fetches(0).at(-1)!)
+    const walked = trial.responseOf(trial.fetches(0).at(-1)!)
     const tags = { safe: at(MAIN, 98), finalized: at(MAIN, 97) }
     const head = { ...MAIN, timestamp: 0 }
     trial.apply({ type: 'head', upstream: 0, request: undefined, head, tags })
@@ -475,7 +477,7 @@ describe('another chain', () => {
     expect(trial.sent).toEqual([])
     expect(trial.status.halted?.text).toContain('block 96 is final here and not what u0 has')
   })
-  test('that has another final block, and nobody is left: it halts', () => {
+  test('with another finalized block halts when no other upstream is left', () => {
     const trial = new Trial(1, { finalized: 90 }).tick()
     trial.sources[0]!.head = grow(at(MAIN, 85), 30, 'bb')
     trial.pass(5_000)
@@ -493,7 +495,7 @@ describe('another chain', () => {
   })
 })
 
-describe('who is right', () => {
+describe('the chain that is followed', () => {
   const heads = (trial: Trial, ...names: readonly string[]) => {
     for (const [index, name] of names.entries())
       trial.sources[index]!.head = grow(
@@ -502,8 +504,11 @@ describe('who is right', () => {
         name,
       )
   }
-  /** Upstreams by the chain that each has; which one is followed in the end, and who rests. */
-  const cases: [heads: string[], followed: string, resting: number[]][] = [
+  /**
+   * Each case has the chain of each upstream and the chain that is followed in the end. It also has
+   * the upstreams in backoff.
+   */
+  const cases: [heads: string[], followed: string, backedOff: number[]][] = [
     [['aa', 'aa', 'bb'], 'aa', [2]],
     [['bb', 'aa', 'aa'], 'aa', [0]],
     [['aa', 'bb', 'bb'], 'bb', [0]],
@@ -513,21 +518,24 @@ describe('who is right', () => {
     [['bb', 'cc', 'aa'], 'bb', [1, 2]],
     [['bb'], 'bb', []],
   ]
-  test.each(cases)('%j', (names, followed, resting) => {
+  test.each(cases)('is that of the majority or the first: %j', (names, followed, backedOff) => {
     const trial = new Trial(names.length).tick()
     heads(trial, ...names)
     trial.pass(10_000)
     expect(trial.canonical.hash.slice(2, 4)).toBe(followed)
     expect(
       trial.status.upstreams.flatMap(({ rests }, index) => (rests === undefined ? [] : [index])),
-    ).toEqual(resting)
-    expect(trial.status.degraded.length).toBe(resting.length)
+    ).toEqual(backedOff)
+    expect(trial.status.degraded.length).toBe(backedOff.length)
     expect(trial.order).toEqual(
-      names.flatMap((_, index) => (resting.includes(index) ? [] : [index])),
+      names.flatMap((_, index) => (backedOff.includes(index) ? [] : [index])),
     )
   })
-  /** The first is followed from its block 101 on, and goes on at this pace; the others are three blocks ahead. */
-  const ahead = (names: readonly string[], perSecond: number) => {
+  /**
+   * The first upstream is followed from its block 101 on, at this pace; the others are three blocks
+   * ahead.
+   */
+  const leading = (names: readonly string[], perSecond: number) => {
     const trial = new Trial(names.length, { head: grow(MAIN, 1, names[0]!) }).tick()
     for (let second = 0; second < 20; second++) {
       for (const [index, name] of names.entries())
@@ -536,8 +544,8 @@ describe('who is right', () => {
     }
     return trial
   }
-  test.each([0, 1])('two that are ahead of one that goes on by %i: it is outvoted', (perSecond) => {
-    const trial = ahead(['bb', 'aa', 'aa'], perSecond)
+  test.each([0, 1])('is that of two ahead of a third, which advances by %i', (perSecond) => {
+    const trial = leading(['bb', 'aa', 'aa'], perSecond)
     expect(trial.canonical.hash).toBe(trial.sources[1]!.head.hash)
     expect(trial.status.upstreams.map(({ rests }) => rests)).toEqual([
       expect.stringMatching(/^block 10\d is 0xbb006\d there, 0xaa006\d at u1 and u2$/),
@@ -545,26 +553,28 @@ describe('who is right', () => {
       undefined,
     ])
   })
-  test('one that is ahead of two others, or of an only one: nobody can tell', () => {
-    const others = ahead(['aa', 'aa', 'bb'], 0)
+  test('stays the same when only one upstream is ahead', () => {
+    const others = leading(['aa', 'aa', 'bb'], 0)
     expect(others.canonical.hash).toBe('0xaa0065')
-    const two = ahead(['bb', 'aa'], 0)
+    const two = leading(['bb', 'aa'], 0)
     expect(two.canonical.hash).toBe('0xbb0065')
     expect(two.warnings).toEqual([])
   })
-  test('those that are one block ahead say by their parent that nobody needs to be asked', () => {
-    const asked = (blocks: number) => {
+  test('needs no vote when other heads are one block above ours', () => {
+    const query = (blocks: number) => {
       const trial = new Trial(3).tick()
       for (const one of trial.sources.slice(1)) one.head = grow(MAIN, blocks, 'aa')
       trial.pass(30_000)
       expect(trial.warnings).toEqual([])
-      return trial.sources.map(({ asked }) => asked.filter(({ type }) => type === 'ask').length)
+      return trial.sources.map(
+        ({ requested }) => requested.filter(({ type }) => type === 'ask').length,
+      )
     }
-    expect(asked(1)).toEqual([0, 0, 0])
-    // All are asked at most each five seconds, and these tell of heads each two.
-    expect(asked(2)).toEqual([5, 5, 5])
+    expect(query(1)).toEqual([0, 0, 0])
+    // All are polled at most each five seconds, and these report heads each two.
+    expect(query(2)).toEqual([5, 5, 5])
   })
-  test('the others are asked where the branch begins: they may not have its top yet', () => {
+  test('is voted on at the first block of a branch, because others may lack its top', () => {
     const trial = new Trial(3).tick()
     const [first, ...others] = trial.sources as [Source, ...Source[]]
     first.head = grow(MAIN, 3, 'aa')
@@ -578,14 +588,14 @@ describe('who is right', () => {
       'block 99 is 0xbb0063 there, 0xaa0063 at u1 and u2',
     )
   })
-  test('one that is silent has no voice', () => {
+  test('is voted on without silent upstreams', () => {
     const trial = new Trial(3).tick()
     heads(trial, 'bb', 'aa', 'aa')
     trial.sources[2]!.fails = 'silent'
     trial.pass(10_000)
     expect(trial.canonical.hash.slice(2, 4)).toBe('bb')
   })
-  test('who contradicts rests a minute, then it is asked again', () => {
+  test('makes an upstream that contradicts it back off for a minute', () => {
     const trial = new Trial(2).tick()
     heads(trial, 'aa', 'bb')
     trial.pass(5_000)
@@ -601,7 +611,7 @@ describe('who is right', () => {
     expect(trial.polls(1).length).toBeGreaterThan(polls)
     expect(trial.status.degraded).toEqual([])
   })
-  test('what is under way from one that was outvoted is not taken', () => {
+  test('gets no late block from an outvoted upstream', () => {
     const trial = new Trial(3).tick()
     heads(trial, 'aa', 'aa', 'aa')
     const [leader] = trial.sources as [Source]
@@ -612,9 +622,9 @@ describe('who is right', () => {
   })
 })
 
-describe('rests', () => {
+describe('an upstream', () => {
   const kinds: FailureKind[] = ['refused', 'silent', 'unreachable', 'large', 'broken', 'wrong']
-  test.each(kinds)('one that fails (%s) is not asked for a minute; the next one is', (kind) => {
+  test.each(kinds)('that fails (%s) is not asked for a minute, and the next one is', (kind) => {
     const trial = new Trial(2).tick()
     const [first, second] = trial.sources as [Source, Source]
     first.fails = kind
@@ -623,7 +633,7 @@ describe('rests', () => {
     expect(numbers(trial.sent)).toEqual([101, 102])
     expect(trial.warnings).toEqual([`u0 is not asked for a while: ${kind}`])
     expect(trial.status.upstreams[0]!.rests).toBe(kind)
-    // It is a fault of one, and the other one has all: nothing is degraded.
+    // One upstream has a fault and the other has everything, so nothing is degraded.
     expect(trial.status.degraded).toEqual([])
     const polls = trial.polls(0).length
     trial.pass(55_000)
@@ -633,7 +643,7 @@ describe('rests', () => {
     expect(trial.polls(0).length).toBeGreaterThan(polls)
     expect(trial.order).toEqual([0, 1])
   })
-  test('the only one is tried again soon, and said once', () => {
+  test('that is the only one is retried soon, with one warning', () => {
     const trial = new Trial(1).tick()
     const [source] = trial.sources as [Source]
     source.fails = 'unreachable'
@@ -649,7 +659,7 @@ describe('rests', () => {
     expect(trial.status.degraded).toEqual([])
     expect(trial.warnings.length).toBe(1)
   })
-  test('the only one, which tells of heads and gives no block, is said once as well', () => {
+  test('that is the only one and reports heads without blocks causes one warning', () => {
     const trial = new Trial(1).tick()
     const [source] = trial.sources as [Source]
     source.fails = 'broken'
@@ -660,11 +670,11 @@ describe('rests', () => {
     }
     expect(trial.warnings).toEqual(['u0 is not asked for a while: broken'])
   })
-  test('what comes late from one that has failed since is not taken', () => {
+  test('that has failed has its late response ignored', () => {
     const trial = new Trial(2).tick()
     const [first] = trial.sources as [Source]
     first.head = grow(at(MAIN, 99), 20, 'bb')
-    first.isHeld = true
+    first.isPaused = true
     trial.push(0)
     const [late] = trial.fetches(0)
     trial.pass(2_500)
@@ -676,14 +686,14 @@ describe('rests', () => {
       message: 'silent',
       retryAfterMs: 0,
     })
-    trial.apply(trial.answerOf(late!))
+    trial.apply(trial.responseOf(late!))
     trial.pass(3_000)
-    expect(trial.sources.flatMap(({ asked }) => asked).some(({ type }) => type === 'ask')).toBe(
-      false,
-    )
+    expect(
+      trial.sources.flatMap(({ requested }) => requested).some(({ type }) => type === 'ask'),
+    ).toBe(false)
     expect(trial.warnings).toEqual(['u0 is not asked for a while: silent'])
   })
-  test('the only one is tried at most each ten seconds', () => {
+  test('that is the only one is retried each ten seconds', () => {
     const trial = new Trial(1).tick()
     trial.sources[0]!.fails = 'unreachable'
     trial.pass(120_000)
@@ -692,7 +702,7 @@ describe('rests', () => {
     expect(trial.polls(0).length - polls).toBeLessThanOrEqual(11)
     expect(trial.polls(0).length - polls).toBeGreaterThanOrEqual(9)
   })
-  test('one that wants fewer requests rests as long as it says, without a word', () => {
+  test('with a rate limit backs off as long as it asks, without a warning', () => {
     const trial = new Trial(2).tick()
     trial.sources[0]!.fails = 'limited'
     trial.retryAfterMs = 20_000
@@ -706,7 +716,7 @@ describe('rests', () => {
     expect(trial.order).toEqual([0, 1])
     expect(trial.warnings).toEqual([])
   })
-  test('so does the only one', () => {
+  test('with a rate limit that is the only one backs off as long', () => {
     const trial = new Trial(1).tick()
     trial.sources[0]!.fails = 'limited'
     trial.retryAfterMs = 20_000
@@ -720,21 +730,24 @@ describe('rests', () => {
   test.each([
     ['answers', undefined, true],
     ['wants fewer requests', 'limited', true],
-    ['is not there', 'unreachable', false],
-    ['answers what nobody understands', 'broken', false],
-  ] as const)('whether it need not be waited for, where the other one %s', (_, fails, isSo) => {
-    const trial = new Trial(2).tick()
-    const [first, second] = trial.sources as [Source, Source]
-    second.fails = fails
-    trial.pass(5_000)
-    first.asked.length = 0
-    first.head = grow(MAIN, 20, 'aa')
-    trial.pass(1_000)
-    expect(trial.canonical).toBe(first.head)
-    const told = first.asked.map(({ type, hasOthers }) => `${type} ${hasOthers}`)
-    expect(new Set(told)).toEqual(new Set([`poll ${isSo}`, `fetch ${isSo}`]))
-  })
-  test('one that falls behind two others rests at once', () => {
+    ['cannot be reached', 'unreachable', false],
+    ['gives invalid responses', 'broken', false],
+  ] as const)(
+    'need not be waited for if the other one is usable: the other %s',
+    (_, fails, isSo) => {
+      const trial = new Trial(2).tick()
+      const [first, second] = trial.sources as [Source, Source]
+      second.fails = fails
+      trial.pass(5_000)
+      first.requested.length = 0
+      first.head = grow(MAIN, 20, 'aa')
+      trial.pass(1_000)
+      expect(trial.canonical).toBe(first.head)
+      const reported = first.requested.map(({ type, hasOthers }) => `${type} ${hasOthers}`)
+      expect(new Set(reported)).toEqual(new Set([`poll ${isSo}`, `fetch ${isSo}`]))
+    },
+  )
+  test('that falls behind two others backs off at once', () => {
     const trial = new Trial(3).tick()
     const [, second, third] = trial.sources as [Source, Source, Source]
     for (const one of [second, third]) one.head = grow(MAIN, 9, 'aa')
@@ -744,20 +757,20 @@ describe('rests', () => {
     ])
     expect(trial.canonical).toBe(second.head)
   })
-  test('one that is a little behind does not', () => {
+  test('that is a few blocks behind does not back off', () => {
     const trial = new Trial(3).tick()
     for (const one of trial.sources.slice(1)) one.head = grow(MAIN, 8, 'aa')
     trial.pass(30_000)
     expect(trial.warnings).toEqual([])
     expect(trial.sent).toEqual([])
   })
-  test('one far ahead does not make two others rest', () => {
+  test('that is far ahead does not make two others back off', () => {
     const trial = new Trial(3).tick()
     trial.sources[2]!.head = grow(MAIN, 900, 'cc')
     trial.pass(30_000)
     expect(trial.warnings).toEqual([])
   })
-  test('of two, one rests that stands still far behind; one that moves does not', () => {
+  test('of two backs off if it stands still far behind, and not if it moves', () => {
     const stands = new Trial(2).tick()
     stands.sources[1]!.head = grow(MAIN, 50, 'aa')
     stands.pass(4_000)
@@ -773,7 +786,7 @@ describe('rests', () => {
     }
     expect(moves.warnings).toEqual([])
   })
-  test('of two, one that stood still on a chain of its own is not followed for a moment after its rest', () => {
+  test('of two that stands still on its own chain is not followed after its backoff', () => {
     const trial = new Trial(2, { head: grow(MAIN, 1, 'bb') }).tick()
     const [first, second] = trial.sources as [Source, Source]
     first.head = trial.canonical
@@ -782,25 +795,29 @@ describe('rests', () => {
       trial.pass(1_000)
       if (at > 20) expect(trial.canonical.hash).toBe(second.head.hash)
     }
-    const asked = trial.polls(0).length
+    const requested = trial.polls(0).length
     first.head = second.head
     trial.pass(60_000)
-    expect(trial.polls(0).length).toBeGreaterThan(asked + 10)
+    expect(trial.polls(0).length).toBeGreaterThan(requested + 10)
     expect(trial.order).toEqual([0, 1])
   })
-  test('one of another chain is never asked again', () => {
+  test('of another chain is never asked again', () => {
     const trial = new Trial(2)
     const [first] = trial.sources as [Source]
-    first.isHeld = true
+    first.isPaused = true
     trial.tick()
-    trial.apply({ type: 'foreign', request: first.asked[0]!.request, message: 'it has chain 1' })
+    trial.apply({
+      type: 'foreign',
+      request: first.requested[0]!.request,
+      message: 'it has chain 1',
+    })
     trial.pass(200_000)
-    expect(first.asked.length).toBe(1)
+    expect(first.requested.length).toBe(1)
     expect(trial.warnings).toEqual(['u0 is not asked for a while: it has chain 1'])
   })
 })
 
-describe('every ending of a question settles it', () => {
+describe('a request that ends badly does not block the tracker,', () => {
   const kinds: readonly FailureKind[] = [
     ...(['refused', 'limited', 'silent', 'unreachable', 'large', 'broken', 'wrong'] as const),
   ]
@@ -809,30 +826,34 @@ describe('every ending of a question settles it', () => {
     ['foreign', ({ request }) => ({ type: 'foreign', request, message: 'it has chain 1' })],
     ...kinds.map((kind) => {
       const ending: Ending = ({ request }) => ({
-        ...{ type: 'failed', request, kind, message: kind, retryAfterMs: 60_000 },
+        type: 'failed',
+        request,
+        kind,
+        message: kind,
+        retryAfterMs: 60_000,
       })
       return [kind, ending] as const
     }),
   ]
 
-  test.each(endings)('a poll: %s', (_, ending) => {
+  test.each(endings)('if it polls a head: %s', (_, ending) => {
     const trial = new Trial(2)
-    const [held, other] = trial.sources as [Source, Source]
-    held.isHeld = true
+    const [paused, other] = trial.sources as [Source, Source]
+    paused.isPaused = true
     trial.tick()
-    trial.apply(ending(held.asked[0]!))
+    trial.apply(ending(paused.requested[0]!))
     other.head = grow(MAIN, 3, 'aa')
     trial.pass(10_000)
     expect(trial.canonical.hash).toBe(other.head.hash)
   })
 
-  test.each(endings)('a range: %s', (_, ending) => {
+  test.each(endings)('if it fetches a range: %s', (_, ending) => {
     const trial = new Trial(2).tick()
-    const [held, other] = trial.sources as [Source, Source]
-    held.head = grow(MAIN, 3, 'aa')
-    other.head = held.head
+    const [paused, other] = trial.sources as [Source, Source]
+    paused.head = grow(MAIN, 3, 'aa')
+    other.head = paused.head
     trial.pass(490)
-    held.isHeld = true
+    paused.isPaused = true
     trial.push(0)
     expect(trial.fetches(0)).toHaveLength(1)
     trial.apply(ending(trial.fetches(0)[0]!))
@@ -840,13 +861,13 @@ describe('every ending of a question settles it', () => {
     expect(trial.canonical.hash).toBe(other.head.hash)
   })
 
-  test.each(endings)('a branch: %s', (_, ending) => {
+  test.each(endings)('if it fetches a branch: %s', (_, ending) => {
     const trial = new Trial(2).tick()
-    const [held, other] = trial.sources as [Source, Source]
-    held.head = grow(at(MAIN, 60), 40, 'bb')
-    other.head = held.head
+    const [paused, other] = trial.sources as [Source, Source]
+    paused.head = grow(at(MAIN, 60), 40, 'bb')
+    other.head = paused.head
     trial.pass(490)
-    held.isHeld = true
+    paused.isPaused = true
     trial.push(0)
     const walked = trial.fetches(0).at(-1)!
     expect(walked.first + walked.count).toBe(101)
@@ -855,73 +876,73 @@ describe('every ending of a question settles it', () => {
     expect(trial.canonical.hash).toBe(other.head.hash)
   })
 
-  test.each(endings)('a vote: %s', (_, ending) => {
+  test.each(endings)('if it asks for a vote: %s', (_, ending) => {
     const trial = new Trial(3)
-    const [leader, other, held] = trial.sources as [Source, Source, Source]
-    held.isHeld = true
+    const [leader, other, paused] = trial.sources as [Source, Source, Source]
+    paused.isPaused = true
     trial.tick()
     leader.head = grow(at(MAIN, 98), 5, 'bb')
     other.head = leader.head
     trial.pass(600)
-    expect(held.asked.map(({ type }) => type)).toEqual(['poll', 'ask'])
-    for (const question of held.asked) trial.apply(ending(question))
+    expect(paused.requested.map(({ type }) => type)).toEqual(['poll', 'ask'])
+    for (const question of paused.requested) trial.apply(ending(question))
     trial.pass(20_000)
     expect(trial.canonical.hash).toBe(leader.head.hash)
   })
 
-  test('a vote: no block at that height', () => {
+  test('if it asks for a vote at a height where there is no block', () => {
     const trial = new Trial(2)
-    const [leader, held] = trial.sources as [Source, Source]
-    held.isHeld = true
+    const [leader, paused] = trial.sources as [Source, Source]
+    paused.isPaused = true
     trial.tick()
     leader.head = grow(at(MAIN, 98), 5, 'bb')
     trial.pass(600)
-    trial.apply({ type: 'hash', request: held.asked.at(-1)!.request, hash: undefined })
+    trial.apply({ type: 'hash', request: paused.requested.at(-1)!.request, hash: undefined })
     trial.pass(1_000)
     expect(trial.canonical.hash).toBe(leader.head.hash)
   })
 
-  test('a branch: no block, and it is not asked again at once', () => {
+  test('if it fetches a branch and gets no block, which is not repeated at once', () => {
     const trial = new Trial(1).tick()
     const [source] = trial.sources as [Source]
     source.head = grow(at(MAIN, 60), 40, 'bb')
     trial.pass(490)
-    source.isHeld = true
+    source.isPaused = true
     trial.push(0)
     trial.apply({ type: 'blocks', request: trial.fetches(0).at(-1)!.request, blocks: [] })
     expect(trial.fetches(0)).toHaveLength(1)
-    source.isHeld = false
-    trial.apply(trial.answerOf(source.asked.at(-1)!))
+    source.isPaused = false
+    trial.apply(trial.responseOf(source.requested.at(-1)!))
     trial.pass(2_000)
     expect(trial.canonical.hash).toBe(source.head.hash)
   })
 
-  test('a claim of one that turns out to be of another chain counts for nothing', () => {
+  test('if its upstream reported a branch and then turns out to be foreign', () => {
     const trial = new Trial(2)
-    const [foreign, held] = trial.sources as [Source, Source]
+    const [foreign, paused] = trial.sources as [Source, Source]
     trial.tick()
-    held.isHeld = true
+    paused.isPaused = true
     foreign.head = grow(at(MAIN, 98), 2, 'bb')
     trial.pass(490)
     trial.push(0)
-    foreign.isHeld = true
+    foreign.isPaused = true
     trial.pass(3_000)
-    const poll = foreign.asked.at(-1)!
+    const poll = foreign.requested.at(-1)!
     trial.apply({ type: 'foreign', request: poll.request, message: 'it has chain 1' })
-    held.isHeld = false
-    held.head = grow(MAIN, 2, 'aa')
-    for (const question of held.asked) trial.apply(trial.answerOf(question))
+    paused.isPaused = false
+    paused.head = grow(MAIN, 2, 'aa')
+    for (const question of paused.requested) trial.apply(trial.responseOf(question))
     trial.pass(2_000)
     expect(trial.status.upstreams.map(({ rests }) => rests)).toEqual(['it has chain 1', undefined])
-    expect(trial.canonical.hash).toBe(held.head.hash)
+    expect(trial.canonical.hash).toBe(paused.head.hash)
   })
 })
 
-describe('marks', () => {
+describe('labelled heads', () => {
   const tagged = (trial: Trial, safe: number, finalized: number) => {
     for (const one of trial.sources) one.tags = { safe, finalized }
   }
-  test('are those of the upstream’s tags, once our chain has come to them', () => {
+  test('follow the upstream’s tags once our chain has reached them', () => {
     const trial = new Trial(1).tick()
     tagged(trial, 103, 90)
     trial.pass(3_000)
@@ -930,30 +951,30 @@ describe('marks', () => {
     trial.pass(3_000)
     expect(trial.of('marks').at(-1)).toEqual({ type: 'marks', safe: 103, finalized: 90 })
   })
-  test('of another chain than ours count for nothing', () => {
+  test('of another chain are ignored', () => {
     const trial = new Trial(2).tick()
     const [liar] = trial.sources as [Source]
     tagged(trial, 99, 98)
     liar.head = grow(at(MAIN, 80), 30, 'bb')
-    liar.isHeld = true
+    liar.isPaused = true
     trial.pass(3_000)
-    trial.apply(trial.answerOf(liar.asked.find((one) => one.type === 'poll' && one.hasTags)!))
+    trial.apply(trial.responseOf(liar.requested.find((one) => one.type === 'poll' && one.hasTags)!))
     expect(trial.of('marks')).toEqual([])
   })
-  test('of one that is not followed any more count for nothing', () => {
+  test('of an upstream that is no longer followed are ignored', () => {
     const trial = new Trial(2)
     const [first, second] = trial.sources as [Source, Source]
-    first.isHeld = true
+    first.isPaused = true
     trial.tick()
-    second.isHeld = true
+    second.isPaused = true
     tagged(trial, 95, 94)
     trial.pass(3_000)
-    const late = second.asked.find((one) => one.type === 'poll' && one.hasTags)!
-    trial.apply(trial.answerOf(first.asked[0]!))
-    trial.apply(trial.answerOf(late))
+    const late = second.requested.find((one) => one.type === 'poll' && one.hasTags)!
+    trial.apply(trial.responseOf(first.requested[0]!))
+    trial.apply(trial.responseOf(late))
     expect(trial.of('marks')).toEqual([])
   })
-  test('finalized never goes back, safe goes back with its chain', () => {
+  test('never go back for finalized, and go back for safe with its chain', () => {
     const trial = new Trial(1).tick()
     tagged(trial, 95, 90)
     trial.pass(3_000)
@@ -968,17 +989,17 @@ describe('marks', () => {
       { type: 'sealed' },
     ])
   })
-  test('an upstream without tags leaves them where they were', () => {
+  test('stay the same when the upstream has no tags', () => {
     const trial = new Trial(1).tick().pass(10_000)
     expect(trial.of('marks')).toEqual([])
   })
 })
 
-describe('what the writer refuses', () => {
-  test('is asked of another upstream; who gave it rests', () => {
+describe('a block that the writer refuses', () => {
+  test('is requested from another upstream, and the first one backs off', () => {
     const trial = new Trial(2).tick()
     const [first, second] = trial.sources as [Source, Source]
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     first.head = grow(MAIN, 3, 'bb')
     second.head = grow(MAIN, 3, 'aa')
     trial.pass(600)
@@ -986,7 +1007,7 @@ describe('what the writer refuses', () => {
     const [bad, child] = trial.sent as [Block, Block]
     trial.refuse(bad)
     trial.refuse(child, 'parentHash')
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     trial.pass(3_000)
     expect(trial.canonical).toBe(second.head)
     expect(trial.status.upstreams[0]!.rests).toBe(
@@ -996,11 +1017,12 @@ describe('what the writer refuses', () => {
     expect(trial.status.degraded.length).toBe(1)
   })
   test.each([
-    ['its state cannot be had', 'state'],
-    ['too many wait', 'queue'],
-  ])('because %s is asked for again, and nobody rests', (_, field) => {
+    ['its state cannot be fetched', 'state'],
+    ['too many calls wait', 'queue'],
+    ['a block before it was refused', 'parent'],
+  ])('because %s is requested again without a backoff', (_, field) => {
     const trial = new Trial(2).tick()
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     for (const one of trial.sources) one.head = grow(MAIN, 2, 'bb')
     trial.pass(600)
     trial.refuse(trial.sent[0]!, field)
@@ -1008,22 +1030,42 @@ describe('what the writer refuses', () => {
     expect(numbers(trial.sent)).toEqual([101, 102, 101, 102])
     expect(trial.order).toEqual([0, 1])
     expect(trial.warnings).toEqual([])
-    // Where the chain has gone another way since, that one is taken.
+    // If the chain has reorganised since, the new branch is taken.
     trial.refuse(trial.sent[2]!, field)
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     for (const one of trial.sources) one.head = grow(at(MAIN, 99), 5, 'cc')
     trial.pass(3_000)
     expect(trial.canonical.hash).toBe('0xcc0068')
   })
-  test('and all give halts the chain, until one gives another', () => {
+  test.each([
+    [3, 'aa', 'block 101 is 0xbb0065 there, 0xaa0065 at u1 and u2'],
+    [2, 'bb', undefined],
+  ])(
+    'for missing state leads to a vote: of %i upstreams the chain %s wins',
+    (count, next, rests) => {
+      const trial = new Trial(count).tick()
+      trial.isWriterPaused = true
+      trial.sources.forEach((source, index) => {
+        source.head = grow(MAIN, 3, index === 0 ? 'bb' : 'aa')
+      })
+      trial.pass(600)
+      expect(trial.sent[0]!.hash).toBe('0xbb0065')
+      const before = trial.sent.length
+      trial.refuse(trial.sent[0]!, 'state')
+      trial.pass(4_000)
+      expect(trial.sent[before]!.hash).toBe(`0x${next}0065`)
+      expect(trial.status.upstreams[0]!.rests).toEqual(rests)
+    },
+  )
+  test('and that all upstreams have halts the chain until one has another block', () => {
     const trial = new Trial(3).tick()
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     const bad = grow(MAIN, 2, 'bb')
     for (const one of trial.sources) one.head = bad
     trial.pass(3_000)
     trial.refuse(trial.sent[0]!)
     trial.pass(30_000)
-    // Sent once.
+    // The block was sent once.
     expect(numbers(trial.sent)).toEqual([101, 102])
     expect(trial.of('halted')).toMatchObject([
       {
@@ -1032,23 +1074,23 @@ describe('what the writer refuses', () => {
           'block 101 is 0xbb0065 at u0 and u1 and u2, but its receiptsRoot is not what this node computes',
       },
     ])
-    // They agree: none of them is at fault.
+    // The upstreams agree, so none of them is at fault.
     expect(trial.order).toEqual([0, 1, 2])
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     for (const one of trial.sources) one.head = grow(MAIN, 4, 'aa')
     trial.pass(11_000)
     expect(trial.canonical.hash).toBe('0xaa0068')
     expect(trial.of('resumed').length).toBe(1)
   })
   describe('for a transaction of an unknown type', () => {
-    /** Block 102 has it, and the upstreams have a block more. */
+    /** Block 102 has the transaction, and the upstreams have one more block. */
     const strange = (isClaimed: boolean): Block => ({
       ...grow(grow(MAIN, 1, 'aa'), 1, 'aa'),
       unknown: { type: 0x7b, at: 3, isClaimed },
     })
     const TEXT = 'but its type 0x7b of transaction 3 is not supported'
 
-    test('a whole state stands still and says why', () => {
+    test('halts a node with whole state, which says why', () => {
       const trial = new Trial(2).tick()
       const block = strange(false)
       for (const one of trial.sources) one.head = grow(block, 3, 'aa')
@@ -1056,7 +1098,8 @@ describe('what the writer refuses', () => {
       expect(numbers(trial.sent)).toEqual([101])
       expect(trial.of('halted')).toEqual([
         {
-          ...{ type: 'halted', why: 'type' },
+          type: 'halted',
+          why: 'type',
           message: `block 102 is 0xaa0066 at u0 and u1, ${TEXT}; a version that supports it goes on from this directory`,
         },
       ])
@@ -1065,7 +1108,7 @@ describe('what the writer refuses', () => {
       )
       expect(trial.of('left')).toEqual([])
     })
-    test('a state that is fetched begins after it, once there is a block after it', () => {
+    test('makes a lazy state resync after it, once there is a later block', () => {
       const trial = new Trial(1, { lazyStart: 50 }).tick()
       const [source] = trial.sources as [Source]
       source.head = strange(false)
@@ -1083,7 +1126,7 @@ describe('what the writer refuses', () => {
       expect(trial.canonical.number).toBe(105)
       expect(trial.of('resumed').length).toBe(1)
     })
-    test('that one upstream claims without its bytes, another one is asked', () => {
+    test('is ignored if its upstream cannot give the bytes and another one differs', () => {
       const trial = new Trial(2).tick()
       const [liar, other] = trial.sources as [Source, Source]
       liar.head = strange(true)
@@ -1094,35 +1137,35 @@ describe('what the writer refuses', () => {
       expect(trial.order).toEqual([1])
     })
   })
-  test('in a branch does not take the branch', () => {
+  test('in a branch keeps the node on its chain', () => {
     const trial = new Trial(1).tick()
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(at(MAIN, 97), 5, 'bb')
     trial.pass(600)
     trial.refuse(trial.sent[0]!)
     expect(trial.of('halted').length).toBe(1)
     trial.sources[0]!.head = grow(MAIN, 1, 'aa')
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     trial.pass(11_000)
     expect(trial.canonical.hash).toBe('0xaa0065')
     expect(trial.of('resumed').length).toBe(1)
   })
-  test('in a branch that is taken again ends it there, and what comes after is asked for anew', () => {
+  test('in a branch ends that branch when it is followed again', () => {
     const trial = new Trial(2).tick()
     const [first, second] = trial.sources as [Source, Source]
     const branch = grow(at(MAIN, 97), 5, 'bb')
     second.fails = 'broken'
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     first.head = branch
     trial.pass(3_000)
     trial.write(1)
     trial.refuse(at(branch, 99)!)
-    trial.isWriterHeld = false
+    trial.isWriterPaused = false
     second.fails = undefined
     second.head = grow(MAIN, 1, 'aa')
     trial.pass(20_000)
     expect(trial.canonical).toBe(second.head)
-    // The first one rests no more, and the other one does not answer.
+    // The first upstream is no longer in backoff, and the other one does not respond.
     second.fails = 'broken'
     trial.pass(60_000)
     expect(trial.canonical).toBe(at(branch, 98))
@@ -1131,7 +1174,7 @@ describe('what the writer refuses', () => {
     trial.pass(20_000)
     expect(trial.canonical).toBe(second.head)
   })
-  test('of a chain that is not followed any more is nothing', () => {
+  test('and that no upstream has any more changes nothing', () => {
     const trial = new Trial(1).tick()
     trial.refuse(grow(MAIN, 1, 'dd'))
     expect(trial.of('halted')).toEqual([])
@@ -1139,12 +1182,12 @@ describe('what the writer refuses', () => {
   })
 })
 
-describe('a state that is fetched', () => {
-  const begun = (head: Block) => ({ number: head.number, hash: head.hash })
+describe('a resync of the state', () => {
+  const started = (head: Block) => ({ number: head.number, hash: head.hash })
 
-  test('is left when our head is further behind than it reaches, and told again while it is', () => {
+  test('is requested while our head is further behind than upstream state reaches', () => {
     const trial = new Trial(1, { lazyStart: 50, stateDepth: 20 })
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 20, 'aa')
     trial.tick().pass(3_000)
     expect(trial.of('left')).toEqual([])
@@ -1154,13 +1197,13 @@ describe('a state that is fetched', () => {
     expect(trial.of('left')).toEqual([{ type: 'left', why }])
     trial.pass(10_000)
     expect(trial.of('left').length).toBe(2)
-    // It goes on as it can until somebody says otherwise.
+    // The tracker goes on as far as possible until another upstream contradicts.
     expect(trial.sent.length).toBeGreaterThan(0)
   })
 
-  test('nothing is sent while it begins anew; then the chain goes on from there', () => {
+  test('stops all blocks until it ends, and the chain continues from the new head', () => {
     const trial = new Trial(1, { lazyStart: 50, stateDepth: 20 })
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 200, 'aa')
     trial.tick().apply({ type: 'beginning' })
     const before = trial.sent.length
@@ -1169,18 +1212,18 @@ describe('a state that is fetched', () => {
     expect(trial.status.halted?.text).toBe('the state begins anew')
     const start = at(trial.sources[0]!.head, 295)!
     trial.canonical = start
-    trial.isWriterHeld = false
-    trial.apply({ type: 'begun', head: begun(start), safe: 290, finalized: 280 })
+    trial.isWriterPaused = false
+    trial.apply({ type: 'begun', head: started(start), safe: 290, finalized: 280 })
     trial.pass(3_000)
     expect(numbers(trial.sent.slice(before))).toEqual([296, 297, 298, 299, 300])
     expect(trial.status.halted).toBeUndefined()
-    // Nothing is taken back to before the new beginning.
+    // Nothing is unwound below the new start.
     trial.sources[0]!.head = grow(at(start, 279), 30, 'bb')
     trial.pass(3_000)
     expect(trial.of('halted').at(-1)?.message).toMatch(/deeper than block 295, at which/)
   })
 
-  test('goes on as soon as who told of a deeper branch has our chain again', () => {
+  test('is not needed when the upstream with a deeper reorg has our chain again', () => {
     const trial = new Trial(1, { lazyStart: 95 })
     const ours = trial.sources[0]!.head
     trial.sources[0]!.head = grow(at(MAIN, 90), 20, 'bb')
@@ -1193,22 +1236,22 @@ describe('a state that is fetched', () => {
     expect(trial.of('resumed')).toHaveLength(1)
   })
 
-  test('begun anew, nothing is made of a head that was told before', () => {
+  test('discards heads that were reported before it', () => {
     const trial = new Trial(1, { lazyStart: 50, stateDepth: 20 })
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 1, 'bb')
     trial.tick().pass(1_000)
     trial.apply({ type: 'beginning' })
     const start = grow(MAIN, 195, 'aa')
     trial.canonical = start
     trial.sources[0]!.head = start
-    trial.apply({ type: 'begun', head: begun(start), safe: 290, finalized: 280 })
+    trial.apply({ type: 'begun', head: started(start), safe: 290, finalized: 280 })
     trial.pass(3_000)
     expect(trial.of('halted')).toEqual([])
     expect(trial.status.head).toBe(start.number)
   })
 
-  test('goes on where the writer has not begun', () => {
+  test('that the writer refuses lets the chain continue as before', () => {
     const trial = new Trial(1, { lazyStart: 50, stateDepth: 20 }).tick()
     trial.apply({ type: 'beginning' })
     trial.sources[0]!.head = grow(MAIN, 3, 'aa')
@@ -1219,9 +1262,9 @@ describe('a state that is fetched', () => {
     expect(numbers(trial.sent)).toEqual([101, 102, 103])
   })
 
-  test('is left when it cannot be had twice in a row', () => {
+  test('is requested when the state of a block is missing twice in a row', () => {
     const trial = new Trial(1, { lazyStart: 50, stateDepth: 64 })
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 1, 'aa')
     trial.tick().pass(1_000)
     trial.refuse(trial.sources[0]!.head, 'state')
@@ -1232,18 +1275,18 @@ describe('a state that is fetched', () => {
     expect(trial.of('left').map(({ why }) => why)).toEqual(['the state of block 100 cannot be had'])
   })
 
-  test('a whole state is never left', () => {
+  test('is never requested with whole state', () => {
     const trial = new Trial(1)
-    trial.isWriterHeld = true
+    trial.isWriterPaused = true
     trial.sources[0]!.head = grow(MAIN, 9_000, 'aa')
     trial.tick().pass(3_000)
     expect(trial.of('left')).toEqual([])
   })
 })
 
-test('whom most others contradicted at the start rests at first, and is degraded', () => {
-  const doubted = new Map([['u0', 'block 100 is another one there']])
-  const trial = new Trial(3, { doubted }).tick()
+test('an upstream that was outvoted at the start is in backoff and degraded at first', () => {
+  const suspected = new Map([['u0', 'block 100 is another one there']])
+  const trial = new Trial(3, { suspected }).tick()
   expect(trial.order).toEqual([1, 2])
   expect(trial.status.degraded.map(({ text }) => text)).toEqual([
     'u0: block 100 is another one there',

@@ -1,4 +1,7 @@
-/** Several feeds: the first copy wins, one fills the holes of another, and none drops what another one has sent. */
+/**
+ * Several feeds: the first copy wins, one fills the gaps of another, and none drops the flashblocks
+ * of another.
+ */
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
 import type { ProducedBlock } from '../../fixtures/producer.ts'
@@ -16,7 +19,7 @@ const B = 1
 const CADENCE = 250
 const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
 
-/** Block 1 is canonical, both feeds are connected. */
+/** Makes a world in which block 1 is canonical and both feeds are connected. */
 async function twoFeeds(options: WorldOptions = {}): Promise<WriterWorld> {
   const world = await worldWith(a.slice(0, 1), {
     ...options,
@@ -48,8 +51,8 @@ const spoilt = (message: Flashblock): Flashblock => ({
   delta: { ...message.delta, gasUsed: message.delta.gasUsed + 1n },
 })
 
-describe('copies', () => {
-  test('the first of a flashblock counts, whoever brings it', async () => {
+describe('two feeds of one block', () => {
+  test('complete it with the first copy of each flashblock', async () => {
     const world = await twoFeeds()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
     await send(world, A, zero)
@@ -73,7 +76,7 @@ describe('copies', () => {
       ],
     ],
     [
-      'each fills the hole of the other',
+      'each feed fills the hole of the other',
       [
         [A, 0],
         [B, 1],
@@ -81,7 +84,7 @@ describe('copies', () => {
       ],
     ],
     [
-      'one overtakes within a feed',
+      'an index arrives before an earlier one',
       [
         [A, 0],
         [A, 2],
@@ -89,7 +92,7 @@ describe('copies', () => {
       ],
     ],
     [
-      'copies of what overtook',
+      'such an early index arrives on both feeds',
       [
         [A, 0],
         [A, 2],
@@ -99,7 +102,7 @@ describe('copies', () => {
       ],
     ],
   ]
-  test.each(orders)('%s', async (_, parts) => {
+  test.each(orders)('complete it in this order: %s', async (_, parts) => {
     const world = await twoFeeds()
     for (const [feed, index] of parts) await send(world, feed, a[1]!.flashblocks[index]!)
     await world.settle()
@@ -107,7 +110,7 @@ describe('copies', () => {
     expect([world.count('feed_gap'), world.count('flush')]).toEqual([0, 0])
   })
 
-  test('a hole is told of after a cadence, and filled later all the same', async () => {
+  test('report a gap after a cadence, and may fill it later', async () => {
     const world = await twoFeeds()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
     await send(world, A, zero, two)
@@ -121,7 +124,7 @@ describe('copies', () => {
     expect(world.heads().complete).toEqual(at(a[1]!))
   })
 
-  test('a wrong copy is passed over: what was shown stays, and the right one goes on', async () => {
+  test('skip a wrong copy and continue with the right one', async () => {
     const world = await twoFeeds()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
     await send(world, A, zero)
@@ -135,7 +138,7 @@ describe('copies', () => {
     expect(world.count('flush')).toBe(0)
   })
 
-  test('a wrong index 0 is passed over as well', async () => {
+  test('skip a wrong index 0 as well', async () => {
     const world = await twoFeeds()
     await world.packet(spoilt(a[1]!.flashblocks[0]!), 99n, B)
     expect(world.heads().pending[0]).toBe(1)
@@ -145,8 +148,8 @@ describe('copies', () => {
   })
 })
 
-describe('another payload of a height', () => {
-  test('of the same feed counts at once', async () => {
+describe('a competing payload', () => {
+  test('of the same feed is taken at once', async () => {
     const world = await twoFeeds()
     await send(world, A, a[1]!.flashblocks[0]!, b[0]!.flashblocks[0]!)
     expect(world.count('flush') + world.count('feed_second_payload')).toBe(1)
@@ -155,7 +158,7 @@ describe('another payload of a height', () => {
     expect(world.heads().complete).toEqual(at(b[0]!))
   })
 
-  test('of another feed is held while the first goes on, and of no use when that is canonical', async () => {
+  test('of another feed is buffered, and dropped when the first is canonical', async () => {
     const world = await twoFeeds()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
     await send(world, A, zero)
@@ -172,7 +175,7 @@ describe('another payload of a height', () => {
     expect([world.heads().canonical, world.count('feed_skipped')]).toEqual([at(a[1]!), 3])
   })
 
-  test('of another feed counts once the first is silent for a cadence', async () => {
+  test('of another feed is taken once the first is silent for a cadence', async () => {
     const world = await twoFeeds()
     await send(world, A, ...a[1]!.flashblocks.slice(0, 2))
     await send(world, B, ...b[0]!.flashblocks.slice(0, 1))
@@ -187,11 +190,11 @@ describe('another payload of a height', () => {
 
   const wrongOnes: [name: string, change: (one: Flashblock) => Flashblock][] = [
     ['of an old height', (one) => ({ ...one, blockNumber: 1n })],
-    ['of a height to come', (one) => ({ ...one, blockNumber: 12n })],
-    ['with a wrong sum', spoilt],
+    ['of a future height', (one) => ({ ...one, blockNumber: 12n })],
+    ['with a wrong gas sum', spoilt],
   ]
   test.each(wrongOnes)(
-    'waits from the right flashblock of the first, not from one %s before it',
+    'waits a cadence from the last valid flashblock, not from one %s',
     async (_, change) => {
       const world = await twoFeeds()
       const [zero, one] = a[1]!.flashblocks as [Flashblock, Flashblock]
@@ -208,7 +211,7 @@ describe('another payload of a height', () => {
     },
   )
 
-  test('does not wait for copies of what the first has sent', async () => {
+  test('does not wait for repeated copies of the first payload', async () => {
     const world = await twoFeeds()
     const [zero, one] = a[1]!.flashblocks as [Flashblock, Flashblock]
     await send(world, A, zero, one)
@@ -219,7 +222,7 @@ describe('another payload of a height', () => {
     expect(world.heads().pending).toEqual([2, 0])
   })
 
-  test('of another feed counts at once when the first is lost, with all that it has sent', async () => {
+  test('is taken at once with all its flashblocks when the first feed is lost', async () => {
     const world = await twoFeeds()
     await send(world, A, a[1]!.flashblocks[0]!)
     await send(world, B, ...b[0]!.flashblocks)
@@ -229,7 +232,7 @@ describe('another payload of a height', () => {
     expect(world.heads().complete).toEqual(at(b[0]!))
   })
 
-  test('counts when the first feed sends it too', async () => {
+  test('is taken when the first feed sends it too', async () => {
     const world = await twoFeeds()
     await send(world, A, a[1]!.flashblocks[0]!)
     await send(world, B, ...b[0]!.flashblocks)
@@ -238,32 +241,32 @@ describe('another payload of a height', () => {
     expect(world.heads().complete).toEqual(at(b[0]!))
   })
 
-  test('of a complete height does not drop the block above it', async () => {
+  test('of a complete height leaves the block above it for a cadence', async () => {
     const world = await twoFeeds()
     await send(world, A, ...a[1]!.flashblocks)
     await world.settle()
     await send(world, A, a[2]!.flashblocks[0]!)
     await send(world, B, ...b[0]!.flashblocks)
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 0] })
-    // Nobody speaks for the first any more.
+    // No feed sends the first payload any more.
     await wait(world, CADENCE)
     await world.settle()
     expect(world.heads().complete).toEqual(at(b[0]!))
   })
 
-  test('comes too late for a block that was found equal to its canonical one', async () => {
+  test('is too late for a block that already matched its canonical block', async () => {
     const world = await twoFeeds()
     await send(world, A, ...a[1]!.flashblocks.slice(0, 2))
-    await world.apply({ type: 'sealed', block: a[1]!.sealed })
+    await world.apply({ type: 'sealed', block: a[1]!.upstreamBlock })
     await wait(world, CADENCE)
-    // All is executed, and the keeper has not said its root yet.
+    // Everything is executed, and the persistence thread has not given the root yet.
     await send(world, B, ...b[0]!.flashblocks)
     await world.settle({ ticks: true })
     expect(world.heads().canonical).toEqual(at(a[1]!))
     expect([world.count('sealed_executed_whole'), world.count('payload_replaced')]).toEqual([0, 0])
   })
 
-  test('the block after it does not end the first', async () => {
+  test('with a child block does not end the first payload', async () => {
     const world = await twoFeeds()
     await send(world, A, a[1]!.flashblocks[0]!, a[1]!.flashblocks[1]!)
     await send(world, B, b[1]!.flashblocks[0]!)
@@ -274,7 +277,7 @@ describe('another payload of a height', () => {
     expect(world.heads().complete).toEqual(at(a[2]!))
   })
 
-  test('an index 0 that names another height under the same payload id holds nothing up', async () => {
+  test('with a wrong height under the same id does not delay the right payload', async () => {
     const world = await twoFeeds()
     const [zero, ...rest] = a[2]!.flashblocks as [Flashblock, ...Flashblock[]]
     const base = { ...zero.base!, blockNumber: 12n }
@@ -284,8 +287,8 @@ describe('another payload of a height', () => {
     await seal(world, a[1]!)
     expect(world.heads().pending).toEqual([3, 2])
   })
-  test('one feed cannot push out what another one has had held', async () => {
-    const world = await twoFeeds({ limits: { heldPackets: 4 } })
+  test('does not evict the buffered flashblocks of another feed', async () => {
+    const world = await twoFeeds({ limits: { bufferedPackets: 4 } })
     const flood = async () => {
       for (let n = 0; n < 5; n++)
         await send(
@@ -303,8 +306,8 @@ describe('another payload of a height', () => {
   })
 })
 
-describe('a feed that is cut', () => {
-  test('affects only what came from it', async () => {
+describe('a feed with missing flashblocks', () => {
+  test('does not affect the flashblocks of another feed', async () => {
     const world = await twoFeeds()
     const messages = unannounced(a[1]!)
     await send(world, A, ...messages.slice(0, 2))
@@ -316,7 +319,7 @@ describe('a feed that is cut', () => {
     expect(world.heads().complete).toEqual(at(a[1]!))
   })
 
-  test('its End proves nothing, that of the other does', async () => {
+  test('completes nothing by its End, while the End of the other feed does', async () => {
     const world = await twoFeeds()
     const messages = unannounced(a[1]!)
     await send(world, A, ...messages.slice(0, 1))
@@ -331,11 +334,11 @@ describe('a feed that is cut', () => {
     expect(world.heads().complete).toEqual(at(a[1]!))
   })
 
-  test('an End that overtakes the last flashblock of another feed waits for it', async () => {
+  test('has its early End buffered until the other feed fills the hole', async () => {
     const world = await twoFeeds()
     const messages = unannounced(a[1]!)
     await send(world, B, messages[0]!)
-    // The first of these fails, so that the others are early.
+    // The first of these flashblocks fails, so that the others are early.
     await world.packet(spoilt(messages[1]!), 77n, B)
     await send(world, B, messages[2]!, a[1]!.end)
     expect(world.heads().pending).toEqual([2, 0])
@@ -344,7 +347,7 @@ describe('a feed that is cut', () => {
     expect(world.heads().complete).toEqual(at(a[1]!))
   })
 
-  test('what it had held goes on', async () => {
+  test('leaves its buffered flashblocks usable after it is lost', async () => {
     const world = await twoFeeds()
     await send(world, A, ...a[2]!.flashblocks)
     await cut(world, A)
@@ -354,7 +357,7 @@ describe('a feed that is cut', () => {
   })
 })
 
-test('what is held goes when canonical has passed it', async () => {
+test('buffered flashblocks are dropped when a canonical block passes their height', async () => {
   const world = await twoFeeds()
   await send(world, B, ...b[1]!.flashblocks)
   expect(world.writer.gauges()).toMatchObject({ held_frames: 2 })
@@ -366,7 +369,7 @@ test('what is held goes when canonical has passed it', async () => {
   expect(world.count('feed_skipped')).toBe(2)
 })
 
-test('without flashblocks canonical goes on at once, and health hears of the silence', async () => {
+test('a silent feed is reported, and canonical blocks continue without it', async () => {
   const world = await twoFeeds({ limits: { silentBlocks: 2 } })
   await wait(world, 700)
   expect(world.writer.gauges()).toMatchObject({ feed_silent_ms: 700, feed_away: 0 })
@@ -375,7 +378,7 @@ test('without flashblocks canonical goes on at once, and health hears of the sil
     await world.settle({ ticks: true })
   }
   expect(world.writer.gauges()).toMatchObject({ feed_away: 1 })
-  // No grace for flashblocks that nobody sends.
+  // Flashblocks without a feed get no grace time.
   await seal(world, a[3]!)
   expect(world.heads()).toMatchObject({ canonical: at(a[3]!), complete: at(a[3]!) })
   expect([world.heads().pending[0], world.count('flush')]).toEqual([4, 0])

@@ -1,4 +1,4 @@
-/** Safe and finalized: readers see no label that a start after a crash would not find. */
+/** Readers see no safe or finalized label that a start after a crash would not find. */
 import { beforeAll, expect, test } from 'vitest'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import type { ProducedBlock } from '../../fixtures/producer.ts'
@@ -10,27 +10,27 @@ beforeAll(async () => {
   ;({ a } = await createBranches())
 })
 
-const published = (world: WriterWorld) => world.told.filter(({ type }) => type === 'published')
+const published = (world: WriterWorld) => world.emitted.filter(({ type }) => type === 'published')
 
-/** Safe and finalized as readers see them, and as a start would find them. */
+/** Reads safe and finalized, both as readers see them and as a start would find them. */
 function labels(world: WriterWorld) {
   const lease = world.reader.lease('standard')
   const number = (tag: 'safe' | 'finalized') => Number(lease.view.block({ tag })!.number)
   const visible = [number('safe'), number('finalized')]
   lease.release()
-  const { safe, finalized } = openStore(world.database).marks()
+  const { safe, finalized } = openStore(world.database).labelledHeads()
   return { visible, stored: [safe, finalized] }
 }
 
-/** A source that names safe and finalized, and blocks before it that did neither. */
+/** Makes a world whose source names safe and finalized, after blocks without labels. */
 async function labelledAt(blocks: number) {
   const world = await worldWith(a.slice(0, blocks), { limits: { safeLag: 64, finalizedLag: 64 } })
   await world.settle({ ticks: true })
-  world.told = []
+  world.emitted = []
   return world
 }
 
-test("labels are the source's, never above canonical, and visible once they are stored", async () => {
+test('labelled heads follow the source up to canonical, visible once they are stored', async () => {
   const world = await labelledAt(3)
   await world.apply({ type: 'marks', safe: 2, finalized: 1 })
   expect(labels(world)).toEqual({ visible: [0, 0], stored: [0, 0] })
@@ -40,7 +40,7 @@ test("labels are the source's, never above canonical, and visible once they are 
   world.handleRequest()
   expect(labels(world)).toEqual({ visible: [0, 0], stored: [2, 1] })
   expect(published(world)).toEqual([])
-  await world.deliverAnswer()
+  await world.deliverResponse()
   expect(labels(world).visible).toEqual([2, 1])
   expect(published(world)).toHaveLength(1)
   await world.apply({ type: 'marks', safe: 9, finalized: 2 })
@@ -49,20 +49,21 @@ test("labels are the source's, never above canonical, and visible once they are 
   expect(labels(world)).toEqual({ visible: [3, 2], stored: [3, 2] })
 })
 
-test('labels of a block are in its commit, also where they come while it is under way', async () => {
+test('labelled heads of a block are in its commit, even if they arrive during it', async () => {
   const world = await labelledAt(1)
   await world.apply({ type: 'marks', safe: 9, finalized: 9 })
   await world.settle()
   await seal(world, a[1]!)
   while (!world.requests.some(({ type }) => type === 'append')) {
-    if (world.handleRequest() || (await world.deliverAnswer()) || world.keeperStep()) continue
+    if (world.handleRequest() || (await world.deliverResponse()) || world.persistenceStep())
+      continue
     if (!(await world.tick())) throw new Error('no block is submitted')
   }
   while (world.requests[0]!.type !== 'append') world.handleRequest()
-  expect(world.requests[0]).toMatchObject({ marks: { safe: 2, finalized: 2 } })
+  expect(world.requests[0]).toMatchObject({ labelledHeads: { safe: 2, finalized: 2 } })
   world.handleRequest()
   expect(labels(world)).toEqual({ visible: [1, 1], stored: [2, 2] })
-  // A label that goes back in the meantime is not overtaken by the block's.
+  // A label that goes back in the meantime is not overwritten by the block's label.
   await world.apply({ type: 'marks', safe: 1, finalized: 1 })
   await world.settle()
   expect(labels(world)).toEqual({ visible: [1, 1], stored: [1, 1] })
@@ -76,7 +77,7 @@ test('a label that goes back is visible at once', async () => {
   expect(labels(world)).toEqual({ visible: [2, 1], stored: [3, 1] })
 })
 
-test('a label that goes back and on again is visible once it is stored again', async () => {
+test('a label that goes back and forward again is visible once it is stored again', async () => {
   const world = await labelledAt(3)
   await world.apply({ type: 'marks', safe: 3, finalized: 2 })
   await world.settle()
@@ -85,13 +86,13 @@ test('a label that goes back and on again is visible once it is stored again', a
   expect(labels(world).visible).toEqual([2, 1])
   world.handleRequest()
   expect(labels(world)).toEqual({ visible: [2, 1], stored: [2, 1] })
-  await world.deliverAnswer()
+  await world.deliverResponse()
   expect(labels(world).visible).toEqual([2, 1])
   await world.settle()
   expect(labels(world)).toEqual({ visible: [3, 2], stored: [3, 2] })
 })
 
-test('however often labels change, few requests wait, and the newest labels are stored', async () => {
+test('frequent label changes leave two requests, and the newest labels are stored', async () => {
   const world = await labelledAt(3)
   for (let times = 0; times < 10; times++) {
     await world.apply({ type: 'marks', safe: 1, finalized: 0 })
@@ -103,10 +104,10 @@ test('however often labels change, few requests wait, and the newest labels are 
   expect(labels(world)).toEqual({ visible: [2, 1], stored: [2, 1] })
 })
 
-test('what was visible as final is final after a crash at each step', async () => {
+test('a label that was visible as final is final after a crash at any step', async () => {
   const world = await labelledAt(3)
   await world.apply({ type: 'marks', safe: 3, finalized: 3 })
-  for (const step of [() => {}, () => world.handleRequest(), () => world.deliverAnswer()]) {
+  for (const step of [() => {}, () => world.handleRequest(), () => world.deliverResponse()]) {
     await step()
     const { visible, stored } = labels(world)
     expect(stored[1]).toBeGreaterThanOrEqual(visible[1]!)

@@ -1,4 +1,7 @@
-/** A follower on Lagoon: blocks that end with a post-exec transaction, and those whose refunds are not right. */
+/**
+ * A follower on Lagoon gets blocks that end with a post-exec transaction, and blocks with wrong
+ * refunds.
+ */
 import { describe, expect, test } from 'vitest'
 import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
 import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
@@ -14,13 +17,15 @@ import type {
 import { makePostExec } from '../../../engine/primitives/transaction-codec.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { createProducer, type ProducedBlock, type Producer, send } from '../../fixtures/producer.ts'
-import { seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+import { publishBlock, seal, worldWith } from '../../fixtures/writer-branches.ts'
 import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const GENESIS = 1_700_000_000n
-/** Block 2 is Lagoon's first. */
+/** Block 2 is the first one of Lagoon. */
 const chain = devChain({
-  ...{ name: 'test', blockTime: 1, timestamp: GENESIS },
+  name: 'test',
+  blockTime: 1,
+  timestamp: GENESIS,
   parameters: NETWORKS.get('xlayer')!.parameters,
   schedule: { ...NEWEST_AT_0, karst: 0n, lagoon: GENESIS + 2n },
 })
@@ -29,7 +34,7 @@ const refund = (block: number, gasRefund: bigint) =>
   makePostExec(BigInt(block), [{ index: 1n, gasRefund }])
 
 type Of = { readonly list: readonly SignedTransaction[]; readonly gasRefund?: bigint }
-/** Blocks 1, 2 and so on. */
+/** Builds blocks 1, 2 and so on. */
 async function blocksOf(...all: readonly Of[]): Promise<ProducedBlock[]> {
   const blocks: ProducedBlock[] = []
   let parent: Producer['genesis'] = producer.genesis
@@ -43,11 +48,11 @@ async function blocksOf(...all: readonly Of[]): Promise<ProducedBlock[]> {
 }
 const THREE = [{ list: [] }, { list: [] }, { list: [send(0, 0)], gasRefund: 4_000n }]
 
-test.each(['canonical', 'flashblocks before'])('a block with refunds, %s', async (way) => {
+test.each(['canonical', 'flashblocks before'])('gas refunds are accepted: %s', async (way) => {
   const [first, second, third, fourth] = await blocksOf(...THREE, { list: [send(0, 1)] })
   const world = await worldWith([first!, second!], { chain })
   expect(world.heads().canonical[0]).toBe(2)
-  if (way !== 'canonical') await show(world, third!)
+  if (way !== 'canonical') await publishBlock(world, third!)
   await seal(world, third!, { hash: third!.hash })
   await world.settle({ ticks: true })
   expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
@@ -57,7 +62,7 @@ test.each(['canonical', 'flashblocks before'])('a block with refunds, %s', async
   expect(world.heads().canonical[0]).toBe(4)
 })
 
-test('the first block of Lagoon has deposits alone', async () => {
+test('a first Lagoon block with a signed transaction is refused', async () => {
   const [first, second] = await blocksOf({ list: [] }, { list: [send(0, 0)] })
   const world = await worldWith([first!], { chain })
   await seal(world, second!)
@@ -68,25 +73,30 @@ test('the first block of Lagoon has deposits alone', async () => {
 test.each([
   ['of another block', 4, 4_000n, 'a post-exec transaction of block 4 in block 3'],
   ['above the gas', 3, 21_001n, 'a gas refund of 21001 for 21000 used'],
-])('refunds %s', async (_, number, gasRefund, why) => {
+])('a block with refunds %s is refused', async (_, number, gasRefund, why) => {
   const [first, second, third] = await blocksOf(...THREE)
   const world = await worldWith([first!, second!], { chain })
-  const transactions = [...third!.sealed.transactions.slice(0, -1), refund(number, gasRefund).raw]
-  // The first time its source is asked again.
+  const transactions = [
+    ...third!.upstreamBlock.transactions.slice(0, -1),
+    refund(number, gasRefund).raw,
+  ]
+  // The first refusal makes the tracker fetch the block again.
   for (let times = 0; times < 2; times++)
     await seal(world, third!, { hash: third!.hash, transactions })
   await world.settle({ ticks: true })
   expect(world.heads().canonical[0]).toBe(2)
-  expect(world.told.filter(({ type }) => type === 'halted')).toMatchObject([
+  expect(world.emitted.filter(({ type }) => type === 'halted')).toMatchObject([
     { message: expect.stringContaining(why) },
   ])
 })
 
-/** The fields of a block that an upstream states. */
+/** Gives the fields of a block that an upstream states. */
 const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
-  ...{ hash, stateRoot, withdrawalsRoot },
+  hash,
+  stateRoot,
+  withdrawalsRoot,
 })
-/** Gas used and refunded of the signed transactions of pending. */
+/** Reads the used and refunded gas of the signed transactions of pending. */
 function gasIn(world: WriterWorld) {
   const lease = world.reader.lease('flashblocks')
   const receipts = lease.view.block({ tag: 'pending' })!.receipts().slice(1)
@@ -94,12 +104,12 @@ function gasIn(world: WriterWorld) {
   return receipts.map(({ gasUsed, gasRefund }) => [gasUsed, gasRefund])
 }
 
-describe('subblocks that state refunds', () => {
+describe('subblocks with refunds', () => {
   const stated = (block: ProducedBlock, postExec: PostExecTransaction) =>
     block.flashblocks.map((flashblock): Flashblock => {
       const { delta, ...rest } = subblockOf(flashblock)
       if (rest.index === 0) return { ...rest, delta }
-      // Whether they count the refunds nobody says.
+      // The message does not state whether the sums include the refunds.
       const sums = { gasUsed: delta.gasUsed - 4_000n, receiptsRoot: ZERO_32 }
       return { ...rest, delta: { ...delta, ...sums, postExec: postExec.raw } }
     })
@@ -107,50 +117,47 @@ describe('subblocks that state refunds', () => {
   test.each([
     ['whole', false],
     ['lazy', true],
-  ])(
-    'are shown with them, %s; the next base names the block with its last transaction',
-    async (_, isLazy) => {
-      const [first, second, third, fourth] = await blocksOf(...THREE, { list: [send(0, 1)] })
-      const world = new WriterWorld({ chain, isLazy })
-      await world.apply({ type: 'feed', feed: 0, isConnected: true })
-      for (const block of [first!, second!]) await seal(world, block, byWord(block))
-      await world.settle({ ticks: true })
-      world.counts.clear()
-      for (const message of stated(third!, refund(3, 4_000n))) await world.packet(message)
-      await world.settle({ ticks: true })
-      expect(world.heads().pending).toEqual([3, 1])
-      expect(gasIn(world)).toEqual([[17_000n, 4_000n]])
-      // Another hash gets no call, and nothing is added.
-      const next = subblockOf(fourth!.flashblocks[0]!)
-      const base = { ...next.base!, parentHash: fourth!.hash }
-      if (!isLazy) await world.packet({ ...next, payloadId: '0x0000000000000077', base })
-      await world.settle({ ticks: true })
-      expect(world.heads().pending).toEqual([3, 1])
-      expect(world.heads().complete[0]).toBe(2)
-      await world.packet(next)
-      await world.settle({ ticks: true })
-      expect(world.heads()).toMatchObject({
-        pending: [4, 0],
-        complete: [3, bytesToHex(third!.hash)],
-      })
-      await seal(world, third!, byWord(third!))
-      await world.settle({ ticks: true })
-      expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
-      expect(world.heads().pending).toEqual([4, 0])
-      const unwanted = /executed_whole|mismatch|replaced|flush/
-      expect([...world.counts.keys()].filter((what) => unwanted.test(what))).toEqual([])
-      expect(world.count('sealed_completed_flashblocks')).toBe(0)
-    },
-  )
+  ])('are visible with them, and the next base gives the block’s hash: %s', async (_, isLazy) => {
+    const [first, second, third, fourth] = await blocksOf(...THREE, { list: [send(0, 1)] })
+    const world = new WriterWorld({ chain, isLazy })
+    await world.apply({ type: 'feed', feed: 0, isConnected: true })
+    for (const block of [first!, second!]) await seal(world, block, byWord(block))
+    await world.settle({ ticks: true })
+    world.counts.clear()
+    for (const message of stated(third!, refund(3, 4_000n))) await world.packet(message)
+    await world.settle({ ticks: true })
+    expect(world.heads().pending).toEqual([3, 1])
+    expect(gasIn(world)).toEqual([[17_000n, 4_000n]])
+    // A payload on another hash is not executed, and nothing is added.
+    const next = subblockOf(fourth!.flashblocks[0]!)
+    const base = { ...next.base!, parentHash: fourth!.hash }
+    if (!isLazy) await world.packet({ ...next, payloadId: '0x0000000000000077', base })
+    await world.settle({ ticks: true })
+    expect(world.heads().pending).toEqual([3, 1])
+    expect(world.heads().complete[0]).toBe(2)
+    await world.packet(next)
+    await world.settle({ ticks: true })
+    expect(world.heads()).toMatchObject({
+      pending: [4, 0],
+      complete: [3, bytesToHex(third!.hash)],
+    })
+    await seal(world, third!, byWord(third!))
+    await world.settle({ ticks: true })
+    expect(world.heads().canonical).toEqual([3, bytesToHex(third!.hash)])
+    expect(world.heads().pending).toEqual([4, 0])
+    const unwanted = /executed_whole|mismatch|replaced|flush/
+    expect([...world.counts.keys()].filter((what) => unwanted.test(what))).toEqual([])
+    expect(world.count('sealed_completed_flashblocks')).toBe(0)
+  })
 
   const TWO = [
     { index: 1n, gasRefund: 4_000n },
     { index: 2n, gasRefund: 100n },
   ]
   test.each<[what: string, first: bigint]>([
-    ['adds one', 4_000n],
-    ['changes an earlier one', 3_999n],
-  ])('a later subblock %s', async (_, gasRefund) => {
+    ['adds a refund', 4_000n],
+    ['changes an earlier refund', 3_999n],
+  ])('are updated when a later subblock %s', async (_, gasRefund) => {
     const [first, second] = await blocksOf({ list: [] }, { list: [] })
     const lists = [[send(0, 0)], [send(0, 1)]]
     const last = makePostExec(3n, TWO)
@@ -174,15 +181,15 @@ describe('subblocks that state refunds', () => {
   const NONE = [21_000n, 0n]
   test.each<[what: string, isStated: boolean, gas: readonly (readonly bigint[])[]]>([
     [
-      'others follow',
+      'the next subblock states refunds',
       true,
       [
         [17_000n, 4_000n],
         [20_900n, 100n],
       ],
     ],
-    ['none follow', false, [NONE, NONE]],
-  ])('one that is refused leaves the refunds before it: %s', async (_, isStated, gas) => {
+    ['the next subblock states no refunds', false, [NONE, NONE]],
+  ])('keep the earlier refunds after a refused subblock: %s', async (_, isStated, gas) => {
     const [first, second] = await blocksOf({ list: [] }, { list: [] })
     const last = makePostExec(3n, TWO)
     const third = await producer.build(second!, 3, [[send(0, 0)], [send(0, 1)]], last)
@@ -201,7 +208,7 @@ describe('subblocks that state refunds', () => {
     expect(gasIn(world)).toEqual(gas)
   })
 
-  test('the End and the canonical block give the block its hash', async () => {
+  test('get the block’s hash from the End or from the canonical block', async () => {
     const [first, second, third] = await blocksOf(...THREE)
     const world = await worldWith([first!, second!], { chain })
     const [zero, one] = stated(third!, refund(3, 4_000n))
@@ -219,32 +226,32 @@ describe('subblocks that state refunds', () => {
   test.each([
     ['whole', false],
     ['lazy', true],
-  ])('the last transaction is reported with the record that shows it, %s', async (_, isLazy) => {
+  ])('report the last transaction with the snapshot that has it: %s', async (_, isLazy) => {
     const [first, second, third] = await blocksOf(...THREE)
-    const world = new WriterWorld({ chain, isLazy, tellsChanges: true })
+    const world = new WriterWorld({ chain, isLazy, emitsChanges: true })
     await world.apply({ type: 'feed', feed: 0, isConnected: true })
     for (const block of [first!, second!]) await seal(world, block, byWord(block))
     await world.settle({ ticks: true })
     const [zero, one] = stated(third!, refund(3, 4_000n))
     await world.packet(zero!)
-    world.told = []
-    // No root is answered, and no canonical block has come.
+    world.emitted = []
+    // No root was computed, and no canonical block has come.
     await world.packet({ ...one!, targetIndex: 1 })
     const lease = world.reader.lease('flashblocks')
     const { transactionCount, hash } = lease.view.block({ tag: 'pending' })!
     lease.release()
     expect(transactionCount).toBe(3)
-    const reported = world.told.flatMap((effect) =>
+    const reported = world.emitted.flatMap((effect) =>
       effect.type === 'published' ? effect.transactions.map(bytesToHex) : [],
     )
     expect(reported).toEqual([send(0, 0), refund(3, 4_000n)].map(({ hash }) => bytesToHex(hash)))
-    const changes = world.told.findLast(({ type }) => type === 'changes')
+    const changes = world.emitted.findLast(({ type }) => type === 'changes')
     expect(changes).toMatchObject({
       changes: { heads: { pending: { hash: bytesToHex(hash) } } },
     })
   })
 
-  test('of another block are refused, as before Lagoon', async () => {
+  test('are refused for another block’s refunds, and before Lagoon', async () => {
     const [first, second, third] = await blocksOf(...THREE)
     const world = await worldWith([first!, second!], { chain })
     for (const message of stated(third!, refund(4, 4_000n))) await world.packet(message)
@@ -257,7 +264,7 @@ describe('subblocks that state refunds', () => {
     expect(early.count('mismatch_post_exec')).toBe(1)
   })
 
-  test('are different flashblocks where the refunds differ', async () => {
+  test('are different flashblocks when their refunds differ', async () => {
     const [, , third] = await blocksOf(...THREE)
     const [one, other] = [4_000n, 4_001n].map((gas) => stated(third!, refund(3, gas))[1]!)
     expect(isSameFlashblock(one!, one!)).toBe(true)
@@ -267,7 +274,7 @@ describe('subblocks that state refunds', () => {
     )
   })
 
-  test('go over the wire', async () => {
+  test('survive encoding, and an invalid post-exec transaction is refused', async () => {
     const [, , third] = await blocksOf(...THREE)
     const [zero, one] = stated(third!, refund(3, 4_000n))
     const over = (raw: Uint8Array) =>

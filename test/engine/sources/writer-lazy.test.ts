@@ -1,10 +1,10 @@
-/** Without a trie: the next block says a block's hash, the canonical block its roots. */
+/** Without a trie, the next block states a block's hash, and the canonical block its roots. */
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { encodeAccount } from '../../../engine/state/account-codec.ts'
 import { readAccount, readSlot } from '../../../engine/state/read.ts'
-import type { KeeperRequest } from '../../../engine/storage/types.ts'
+import type { PersistenceRequest } from '../../../engine/storage/types.ts'
 import type { ProducedBlock } from '../../fixtures/producer.ts'
 import { createBranches, seal } from '../../fixtures/writer-branches.ts'
 import { hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
@@ -18,21 +18,22 @@ beforeAll(async () => {
 
 const CADENCE = 250
 const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
-const sealed = ({ hash, header }: ProducedBlock) => ({
+const upstreamBlock = ({ hash, header }: ProducedBlock) => ({
   hash,
   stateRoot: header.stateRoot,
   withdrawalsRoot: header.withdrawalsRoot,
 })
-const sealWhole = (world: WriterWorld, block: ProducedBlock) => seal(world, block, sealed(block))
+const sealWithRoots = (world: WriterWorld, block: ProducedBlock) =>
+  seal(world, block, upstreamBlock(block))
 
-/** Block 1 is canonical. */
+/** Makes a world in which block 1 is canonical. */
 async function worldOf(options: WorldOptions = {}): Promise<WriterWorld> {
   const world = new WriterWorld({ isLazy: true, ...options })
   await world.apply({ type: 'feed', feed: 0, isConnected: true })
-  await sealWhole(world, a[0]!)
+  await sealWithRoots(world, a[0]!)
   await world.settle({ ticks: true })
   world.counts.clear()
-  world.told = []
+  world.emitted = []
   return world
 }
 const stateRoot = (world: WriterWorld, number: number) => {
@@ -46,18 +47,18 @@ const stateRoot = (world: WriterWorld, number: number) => {
 const unannounced = (block: ProducedBlock): Flashblock[] =>
   block.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
 
-describe('the next block', () => {
-  test('names the hash of one that has ended, long before that is canonical', async () => {
+describe('the base of the next block', () => {
+  test('gives a finished block its hash long before that is canonical', async () => {
     const world = await worldOf()
     for (const message of a[1]!.flashblocks) await world.packet(message)
     expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 2] })
     for (const message of a[2]!.flashblocks) await world.packet(message)
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 2] })
     expect(stateRoot(world, 2)).toBe(hex(ZERO_32))
-    // Nobody has a trie to ask.
-    const isOfLedger = ({ type }: KeeperRequest) => type === 'promise' || type === 'payload'
+    // No part has a trie for such requests.
+    const isOfLedger = ({ type }: PersistenceRequest) => type === 'promise' || type === 'payload'
     expect(world.requests.filter((request) => !isOfLedger(request))).toEqual([])
-    await sealWhole(world, a[1]!)
+    await sealWithRoots(world, a[1]!)
     expect(world.heads()).toMatchObject({
       canonical: at(a[1]!),
       complete: at(a[1]!),
@@ -67,31 +68,31 @@ describe('the next block', () => {
     expect([world.count('sealed_executed_whole'), world.count('parent_unproven')]).toEqual([0, 0])
   })
 
-  test('that names another one is begun anew on the canonical block, in one record', async () => {
+  test('with a wrong parent hash gives way to the canonical block in one snapshot', async () => {
     const world = await worldOf()
     for (const message of a[1]!.flashblocks) await world.packet(message)
     const [zero] = a[2]!.flashblocks
     const base = { ...zero!.base!, parentHash: new Uint8Array(32).fill(9) }
-    // What the two blocks hold is right, and what stands on the wrong hash is not.
+    // The contents of the two blocks are right, but the base on the wrong hash is not.
     await world.packet({ ...zero!, base })
     expect(world.heads().complete).toEqual([2, hex(base.parentHash)])
-    const publishes = () => world.told.filter(({ type }) => type === 'published').length
+    const publishes = () => world.emitted.filter(({ type }) => type === 'published').length
     const before = publishes()
-    await sealWhole(world, a[1]!)
+    await sealWithRoots(world, a[1]!)
     expect(world.heads()).toMatchObject({ canonical: at(a[1]!), complete: at(a[1]!) })
     expect([publishes() - before, world.count('sealed_executed_whole')]).toEqual([1, 1])
-    expect(world.told.filter(({ type }) => type === 'replaced')).toMatchObject([
+    expect(world.emitted.filter(({ type }) => type === 'replaced')).toMatchObject([
       { number: 2, promised: base.parentHash, canonical: a[1]!.hash, lost: [] },
     ])
   })
 
   test.each([
     ['the parent', 2, true],
-    ['a block that the store alone knows', 5, true],
+    ['a block that only the store has', 5, true],
     ['another block', 2, false],
-  ])('is not believed where its height is wrong: it names %s', async (_, height, isAncestor) => {
+  ])('with a wrong height leaves canonical alone: it names %s', async (_, height, isAncestor) => {
     const world = await worldOf({ foldDepth: 0, limits: { undoBlocks: 1 } })
-    for (const block of a.slice(1, height - 1)) await sealWhole(world, block)
+    for (const block of a.slice(1, height - 1)) await sealWithRoots(world, block)
     await world.settle({ ticks: true })
     const block = a[height - 1]!
     for (const message of unannounced(block)) await world.packet(message)
@@ -101,24 +102,24 @@ describe('the next block', () => {
     await world.packet({ ...zero!, payloadId: '0x0300000000000077', blockNumber: undefined, base })
     const named = isAncestor ? at(a[height - 2]!) : [height, hex(parentHash)]
     expect(world.heads().complete).toEqual(named)
-    await sealWhole(world, block)
+    await sealWithRoots(world, block)
     await world.settle({ ticks: true })
     expect(world.heads().canonical).toEqual(at(block))
-    expect(world.told.filter(({ type }) => type === 'refused')).toEqual([])
+    expect(world.emitted.filter(({ type }) => type === 'refused')).toEqual([])
   })
 
-  test('that names the parent leaves another canonical block the state of its parent', async () => {
+  test('that names the grandparent leaves a competing canonical block executable', async () => {
     const world = await worldOf()
     for (const message of a[1]!.flashblocks) await world.packet(message)
     const [zero] = a[2]!.flashblocks
     await world.packet({ ...zero!, base: { ...zero!.base!, parentHash: a[0]!.hash } })
-    await sealWhole(world, b[0]!)
+    await sealWithRoots(world, b[0]!)
     await world.settle({ ticks: true })
-    expect(world.told.filter(({ type }) => type === 'refused')).toEqual([])
+    expect(world.emitted.filter(({ type }) => type === 'refused')).toEqual([])
     expect(world.heads().canonical).toEqual(at(b[0]!))
   })
 
-  test('waits where the block has a hole, until that is filled', async () => {
+  test('waits until a hole in the block is filled', async () => {
     const world = await worldOf()
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
     await world.packet(zero)
@@ -129,19 +130,19 @@ describe('the next block', () => {
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 0] })
   })
 
-  test('waits where the block has a hole, until it is canonical', async () => {
+  test('waits until a block with a hole is canonical', async () => {
     const world = await worldOf()
-    // It tells ends.
+    // The feed states ends.
     for (const message of a[0]!.flashblocks) await world.packet(message)
     await world.packet(a[1]!.flashblocks[0]!)
     for (const message of a[2]!.flashblocks) await world.packet(message)
-    await sealWhole(world, a[1]!)
+    await sealWithRoots(world, a[1]!)
     await world.settle({ ticks: true })
     expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 2] })
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
-  test('of a feed that tells no ends is believed, and counted', async () => {
+  test('is believed, and counted, when the feed sends no Ends', async () => {
     const world = await worldOf()
     for (const message of unannounced(a[1]!)) await world.packet(message)
     await world.packet(a[2]!.flashblocks[0]!)
@@ -149,7 +150,7 @@ describe('the next block', () => {
     expect(world.count('parent_unproven')).toBe(1)
   })
 
-  test('of a feed that tells ends is not, where the End is missing', async () => {
+  test('is not believed when the feed sends Ends and this one is missing', async () => {
     const world = await worldOf()
     await world.packet(a[0]!.end)
     for (const message of unannounced(a[1]!)) await world.packet(message)
@@ -157,11 +158,40 @@ describe('the next block', () => {
     expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 2] })
     await world.packet(a[1]!.end)
     await world.settle()
-    await sealWhole(world, a[1]!)
+    await sealWithRoots(world, a[1]!)
     expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 0] })
   })
 
-  test('of a feed that has not sent the block waits for the one that has', async () => {
+  test('is not believed when the feed sent a later flashblock first', async () => {
+    const world = await worldOf()
+    const [zero, one] = unannounced(a[1]!) as [Flashblock, Flashblock]
+    await world.packet(one)
+    await world.packet(a[0]!.flashblocks[0]!)
+    await world.packet(zero)
+    await world.packet(a[1]!.end)
+    await world.packet(a[2]!.flashblocks[0]!)
+    expect(world.count('feed_short_end')).toBe(1)
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 0] })
+  })
+
+  test('is not believed while a flashblock of the block is buffered', async () => {
+    const world = await worldOf({ isMissing: true })
+    await world.apply({ type: 'feed', feed: 1, isConnected: true })
+    for (const message of a[1]!.flashblocks) await world.packet(message)
+    const [zero, one] = unannounced(a[2]!) as [Flashblock, Flashblock]
+    await world.packet(zero)
+    await world.packet(one, 1n, 1)
+    await world.packet(a[1]!.end)
+    await world.packet(zero, 2n, 1)
+    await world.packet(a[2]!.end)
+    await world.packet(a[3]!.flashblocks[0]!)
+    expect(world.heads().pending[0]).toBe(1)
+    while (await world.fetch()) {}
+    expect(world.count('feed_lone_end')).toBe(1)
+    expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 1] })
+  })
+
+  test('waits up to a cadence for the feed that sent the block', async () => {
     const world = await worldOf({ limits: { cadenceMs: CADENCE } })
     await world.apply({ type: 'feed', feed: 1, isConnected: true })
     for (const message of a[1]!.flashblocks) await world.packet(message)
@@ -175,48 +205,48 @@ describe('the next block', () => {
 })
 
 describe('the canonical block', () => {
-  test('brings the roots of one that has ended', async () => {
+  test('gives a finished block its roots', async () => {
     const world = await worldOf()
     for (const message of a[1]!.flashblocks) await world.packet(message)
-    await sealWhole(world, a[1]!)
+    await sealWithRoots(world, a[1]!)
     expect(world.heads()).toMatchObject({ canonical: at(a[1]!), complete: at(a[1]!) })
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
-  test('completes one of which flashblocks are missing', async () => {
+  test('completes a block with missing flashblocks', async () => {
     const world = await worldOf()
     for (const message of longer.flashblocks.slice(0, 2)) await world.packet(message)
-    await sealWhole(world, longer)
+    await sealWithRoots(world, longer)
     await world.settle({ ticks: true })
     expect(world.heads().canonical).toEqual(at(longer))
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
-  test('replaces another one with all above it', async () => {
+  test('replaces a different block and everything above it', async () => {
     const world = await worldOf()
     for (const message of [...a[1]!.flashblocks, ...a[2]!.flashblocks]) await world.packet(message)
-    await sealWhole(world, b[0]!)
+    await sealWithRoots(world, b[0]!)
     expect(world.heads()).toMatchObject({ canonical: at(b[0]!), complete: at(b[0]!) })
     expect(world.heads().pending[0]).toBe(2)
-    const [replaced] = world.told.filter((effect) => effect.type === 'replaced')
+    const [replaced] = world.emitted.filter((effect) => effect.type === 'replaced')
     expect(replaced).toMatchObject({ number: 2, promised: a[1]!.hash, canonical: b[0]!.hash })
     expect(replaced?.lost).toHaveLength(6)
   })
 
-  test('without roots is refused', async () => {
+  test('is refused without roots', async () => {
     const world = await worldOf()
     await seal(world, a[1]!, { hash: a[1]!.hash })
     await world.settle({ ticks: true })
-    expect(world.told.filter(({ type }) => type === 'refused')).toMatchObject([
+    expect(world.emitted.filter(({ type }) => type === 'refused')).toMatchObject([
       { number: 2, field: 'stateRoot' },
     ])
   })
 
-  test('names keys that it wrote, with what we made of them', async () => {
+  test('is sampled: some keys that it wrote are reported with our values', async () => {
     const world = await worldOf({ limits: { checkedKeys: 5 } })
-    for (const block of a.slice(1, 4)) await sealWhole(world, block)
+    for (const block of a.slice(1, 4)) await sealWithRoots(world, block)
     await world.settle({ ticks: true })
-    const checks = world.told.filter((effect) => effect.type === 'check')
+    const checks = world.emitted.filter((effect) => effect.type === 'check')
     expect(checks.map(({ number, hash }) => [number, hex(hash)])).toEqual(a.slice(1, 4).map(at))
     for (const { number, keys } of checks) {
       const { state } = a[number - 1]!
@@ -235,17 +265,17 @@ describe('the canonical block', () => {
   })
 })
 
-test('a restart goes on from the canonical head', async () => {
+test('a restart continues from the canonical head', async () => {
   const world = await worldOf()
-  for (const block of a.slice(1, 5)) await sealWhole(world, block)
+  for (const block of a.slice(1, 5)) await sealWithRoots(world, block)
   await world.settle({ ticks: true })
   world.start()
   expect(world.heads().canonical).toEqual(at(a[4]!))
-  await sealWhole(world, a[5]!)
+  await sealWithRoots(world, a[5]!)
   expect(world.heads().canonical).toEqual(at(a[5]!))
 })
 
-test('what is shown above canonical goes when the state begins anew, for a reason that is counted', async () => {
+test('a resync drops what is visible above canonical, with a counted reason', async () => {
   const world = await worldOf()
   await world.packet(a[1]!.flashblocks[0]!)
   expect(world.heads().pending).toEqual([2, 0])

@@ -1,10 +1,10 @@
-/** The writer's bounds, and the mailbox before it. */
+/** The limits of the writer, and the mailbox before it. */
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import { Mailbox } from '../../../engine/sources/writer/mailbox.ts'
 import type { WriterEvent } from '../../../engine/sources/writer/types.ts'
 import type { ProducedBlock } from '../../fixtures/producer.ts'
-import { createBranches, seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+import { createBranches, publishBlock, seal, worldWith } from '../../fixtures/writer-branches.ts'
 import { digestOf, hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
 
 let a: readonly ProducedBlock[]
@@ -14,20 +14,20 @@ beforeAll(async () => {
 const worldAt = (count: number, options: WorldOptions = {}) => worldWith(a.slice(0, count), options)
 const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
 
-describe('limits', () => {
-  test('canonical waits while the keeper does not fold', async () => {
+describe('the limits of the writer', () => {
+  test('make canonical blocks wait while the persistence thread does not persist', async () => {
     const world = new WriterWorld({ foldDepth: 1, limits: { backlog: 1 } })
-    const answerOnly = async () => {
-      while (world.requests.length > 0 || world.answers.length > 0) {
+    const responseOnly = async () => {
+      while (world.requests.length > 0 || world.responses.length > 0) {
         const request = world.requests[0]
         world.handleRequest()
-        if (request?.type === 'root') world.keeperStep()
-        while (await world.deliverAnswer()) {}
+        if (request?.type === 'root') world.persistenceStep()
+        while (await world.deliverResponse()) {}
       }
     }
     for (const block of a.slice(0, 4)) {
-      await world.apply({ type: 'sealed', block: block.sealed })
-      await answerOnly()
+      await world.apply({ type: 'sealed', block: block.upstreamBlock })
+      await responseOnly()
     }
     const { head_canonical, waiting_canonical_blocks, fold_lag } = world.writer.gauges()
     expect(fold_lag).toBeLessThanOrEqual(2)
@@ -36,30 +36,30 @@ describe('limits', () => {
     expect(world.heads().canonical).toEqual(at(a[3]!))
   })
 
-  test('flashblocks too far above canonical are left out', async () => {
+  test('drop flashblocks too far above canonical', async () => {
     const world = await worldAt(0, { limits: { ahead: 2 } })
-    for (const block of a.slice(0, 3)) await show(world, block)
+    for (const block of a.slice(0, 3)) await publishBlock(world, block)
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [2, 2] })
     expect(world.count('feed_too_far_ahead')).toBe(1)
   })
 
-  test('packets that wait are bounded by whole payloads', async () => {
-    const world = await worldAt(0, { limits: { heldPackets: 4 } })
+  test('bound the buffered packets in units of whole payloads', async () => {
+    const world = await worldAt(0, { limits: { bufferedPackets: 4 } })
     for (const block of a.slice(1, 4))
       for (const message of block.flashblocks) await world.packet(message)
     expect(world.writer.gauges()['held_frames']).toBeLessThanOrEqual(4)
-    await show(world, a[0]!)
+    await publishBlock(world, a[0]!)
     expect(world.heads().complete).toEqual(at(a[0]!))
   })
 
-  test('with the arena full, pending goes, readers are told to end, canonical comes through', async () => {
+  test('drop pending and cancel readers in a full arena, and canonical continues', async () => {
     const world = await worldAt(0, { bytes: 7 * 65_536 })
     const leases = [world.reader.lease('standard')]
     for (const block of a.slice(0, 6)) {
       await world.packet(block.flashblocks[0]!)
       await seal(world, block)
     }
-    expect(world.told.some(({ type }) => type === 'cancel')).toBe(true)
+    expect(world.emitted.some(({ type }) => type === 'cancel')).toBe(true)
     expect(world.heads().canonical[0]).toBeLessThan(6)
     for (const lease of leases) lease.release()
     await world.settle({ ticks: true })
@@ -67,10 +67,10 @@ describe('limits', () => {
   })
 })
 
-test('with the arena full of complete blocks, a canonical one that contradicts them comes through', async () => {
+test('with the arena full of complete blocks, a different canonical block is taken', async () => {
   const { a, b } = await createBranches()
   const world = await worldWith(a.slice(0, 1), { bytes: 6 * 65_536 })
-  for (const block of a.slice(1, 7)) await show(world, block)
+  for (const block of a.slice(1, 7)) await publishBlock(world, block)
   expect(world.heads().complete[0]).toBeGreaterThan(2)
   expect(world.count('memory_full')).toBeGreaterThan(0)
   await seal(world, b[0]!)
@@ -78,12 +78,12 @@ test('with the arena full of complete blocks, a canonical one that contradicts t
   expect(world.heads().canonical).toEqual(at(b[0]!))
 })
 
-describe('mailbox', () => {
+describe('the mailbox', () => {
   const packet = (message: FeedMessage, feed = 0): WriterEvent => ({
     type: 'packet',
     packet: { feed, message, digest: digestOf(message), receivedAtMs: 0 },
   })
-  const shown = (event: WriterEvent | undefined) =>
+  const textOf = (event: WriterEvent | undefined) =>
     event?.type === 'packet' && event.packet.message.type === 'flashblock'
       ? `${Number(event.packet.message.payloadId)}:${event.packet.message.index}`
       : event?.type
@@ -92,20 +92,20 @@ describe('mailbox', () => {
     for (;;) {
       const event = mailbox.next((hash) => known.some((block) => hex(block.hash) === hex(hash)))
       if (event === undefined) return order
-      order.push(shown(event))
+      order.push(textOf(event))
     }
   }
 
-  test('answers first, then canonical blocks, then the feed in order', () => {
+  test('gives responses first, then canonical blocks, then the feed in order', () => {
     const mailbox = new Mailbox()
     for (const message of a[0]!.flashblocks) mailbox.push(packet(message))
-    mailbox.push({ type: 'sealed', block: a[0]!.sealed })
-    mailbox.push({ type: 'answer', answer: { type: 'failed', message: '' } })
+    mailbox.push({ type: 'sealed', block: a[0]!.upstreamBlock })
+    mailbox.push({ type: 'answer', response: { type: 'failed', message: '' } })
     expect(mailbox.size).toBe(5)
     expect(drain(mailbox, [])).toEqual(['answer', 'sealed', '1:0', '1:1', '1:2'])
   })
 
-  test('a feed is lost after what it has sent before, and at once where nothing of it waits', () => {
+  test('gives the loss of a feed after the waiting packets of that feed', () => {
     const mailbox = new Mailbox()
     const feed = (isConnected: boolean, at = 0) =>
       mailbox.push({ type: 'feed', feed: at, isConnected })
@@ -123,7 +123,7 @@ describe('mailbox', () => {
     expect(drain(mailbox, [])).toEqual(['feed', '1:2'])
   })
 
-  test('what is skipped leaves that the feed was lost', () => {
+  test('keeps the loss of a feed when it skips packets', () => {
     const mailbox = new Mailbox()
     for (const message of a[1]!.flashblocks) mailbox.push(packet(message))
     mailbox.push({ type: 'feed', feed: 0, isConnected: false })
@@ -131,7 +131,7 @@ describe('mailbox', () => {
     expect(drain(mailbox, [a[1]!])).toEqual(['feed', '3:0', '3:1', '3:2'])
   })
 
-  test('more than a block behind, it jumps to the newest index 0 whose parent is known', () => {
+  test('skips to the newest index 0 with a known parent when over a block behind', () => {
     const mailbox = new Mailbox()
     for (const block of a.slice(1, 4))
       for (const message of block.flashblocks) mailbox.push(packet(message))
@@ -139,14 +139,14 @@ describe('mailbox', () => {
     expect([mailbox.takeSkipped(), mailbox.takeSkipped()]).toEqual([3, 0])
   })
 
-  test('with no known parent nothing is skipped', () => {
+  test('skips nothing without a known parent', () => {
     const mailbox = new Mailbox()
     for (const block of a.slice(1, 3))
       for (const message of block.flashblocks) mailbox.push(packet(message))
     expect(drain(mailbox, [])).toHaveLength(6)
   })
 
-  test('a feed skips and loses what is its own', () => {
+  test('skips and drops the packets of each feed separately', () => {
     const mailbox = new Mailbox({ packets: 3, packetBytes: 2 ** 20 })
     for (const message of a[1]!.flashblocks) mailbox.push(packet(message, 1))
     for (const block of a.slice(1, 4))
@@ -160,7 +160,7 @@ describe('mailbox', () => {
     expect(drain(twoBlocks, [a[0]!])).toHaveLength(12)
   })
 
-  test('packets and their bytes are bounded; the oldest go', () => {
+  test('bounds packets and their bytes by dropping the oldest', () => {
     const few = new Mailbox({ packets: 2, packetBytes: 2 ** 20 })
     for (const message of a[0]!.flashblocks) few.push(packet(message))
     expect(drain(few, [])).toEqual(['1:1', '1:2'])

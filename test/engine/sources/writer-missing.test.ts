@@ -1,4 +1,7 @@
-/** State that nobody has yet: an event that meets it leaves nothing behind, and comes out as if it had been there. */
+/**
+ * An event that meets missing state leaves no trace, and after the fetch has the result of complete
+ * state.
+ */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { ENGINE_NAMES } from '../../../engine/evm/engines/names.ts'
@@ -23,7 +26,7 @@ beforeAll(async () => {
 
 const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
 
-/** To an address that nobody has heard of. */
+/** Signs a transaction to an unknown address. */
 function sendAnywhere(nonce: number): SignedTransaction {
   return signTransaction(
     {
@@ -48,17 +51,17 @@ async function worldOf(options: WorldOptions = {}): Promise<WriterWorld> {
   await world.apply({ type: 'feed', feed: 1, isConnected: true })
   return world
 }
-/** Until nothing is missing; gives how often something was. */
+/** Fetches until nothing is missing, and counts the fetches. */
 async function fetchAll(world: WriterWorld): Promise<number> {
   let rounds = 0
   while (await world.fetch()) rounds++
   return rounds
 }
 
-describe.each(ENGINE_NAMES)('on the %s engine', (name) => {
+describe.each(ENGINE_NAMES)('missing state on the %s engine', (name) => {
   const engine = engineByName(name)
 
-  test('flashblocks come out as with the whole state, in few rounds', async () => {
+  test('is fetched in few rounds, with the flashblocks of complete state', async () => {
     const world = await worldOf({ engine })
     const rounds: number[] = []
     for (const message of wide.flashblocks) {
@@ -71,7 +74,7 @@ describe.each(ENGINE_NAMES)('on the %s engine', (name) => {
     expect(Math.max(...rounds)).toBeLessThanOrEqual(name === 'fast' ? 6 : 8)
   })
 
-  test('canonical blocks too, and reorgs', async () => {
+  test('is fetched for canonical blocks and reorgs as well', async () => {
     const world = await worldOf({ engine, limits: { sealedGraceMs: 0 } })
     for (const block of a.slice(0, 3)) await seal(world, block)
     expect(world.heads().canonical).toEqual(at(a[2]!))
@@ -81,8 +84,8 @@ describe.each(ENGINE_NAMES)('on the %s engine', (name) => {
   })
 })
 
-describe('while state is missing', () => {
-  test('nothing of the event is there, those behind it wait, and the canonical chain goes on', async () => {
+describe('while state is missing,', () => {
+  test('the event has no effect, later ones wait, and the canonical chain continues', async () => {
     const world = await worldOf()
     const before = world.heads()
     for (const message of [...a[0]!.flashblocks, a[0]!.end]) await world.packet(message)
@@ -91,16 +94,16 @@ describe('while state is missing', () => {
     expect(world.writer.gauges()).toMatchObject({ held_frames: 3, feed_silent_ms: 0 })
     expect([...world.counts.keys()]).toEqual(['need_flashblock'])
     const [waiting] = world.needs.splice(0)
-    await world.apply({ type: 'sealed', block: a[0]!.sealed })
+    await world.apply({ type: 'sealed', block: a[0]!.upstreamBlock })
     await world.settle({ ticks: true })
     expect(world.heads().canonical).toEqual(at(a[0]!))
-    // What waited is of no use any more.
+    // The waiting flashblocks have become useless.
     expect(world.writer.gauges()).toMatchObject({ held_frames: 0 })
     await world.apply({ type: 'fetched', request: waiting!.request })
     expect(world.heads()).toMatchObject({ canonical: at(a[0]!), complete: at(a[0]!) })
   })
 
-  test('a flashblock in the middle waits the same way', async () => {
+  test('a flashblock in the middle of a block waits as well', async () => {
     const world = await worldOf()
     await world.packet(a[0]!.flashblocks[0]!)
     await fetchAll(world)
@@ -112,7 +115,7 @@ describe('while state is missing', () => {
     expect([world.count('feed_gap'), world.count('flush')]).toEqual([0, 0])
   })
 
-  test('what cannot be fetched is passed over, and the copy of another feed is tried', async () => {
+  test('an event whose fetch fails is skipped, and another feed’s copy is tried', async () => {
     const world = await worldOf()
     const [zero, one, two] = a[0]!.flashblocks as [
       (typeof wide.flashblocks)[number],
@@ -133,7 +136,7 @@ describe('while state is missing', () => {
     expect(world.heads().complete).toEqual(at(a[0]!))
   })
 
-  test('a source that does not answer is given up, a late answer changes nothing', async () => {
+  test('a fetch without a response times out, and a late response does nothing', async () => {
     const world = await worldOf({ limits: { fetchMs: 400 } })
     await world.packet(a[0]!.flashblocks[0]!)
     const [need] = world.needs.splice(0)
@@ -145,9 +148,9 @@ describe('while state is missing', () => {
     expect(world.heads().pending).toEqual([1, 0])
   })
 
-  test('a canonical block rests, and is tried again', async () => {
-    const world = await worldOf({ limits: { fetchRestMs: 700, sealedGraceMs: 0 } })
-    await world.apply({ type: 'sealed', block: a[0]!.sealed })
+  test('a canonical block backs off and is tried again', async () => {
+    const world = await worldOf({ limits: { fetchBackoffMs: 700, sealedGraceMs: 0 } })
+    await world.apply({ type: 'sealed', block: a[0]!.upstreamBlock })
     await world.fetch('the source is away')
     expect([world.writer.wakeAtMs(), world.needs.length]).toEqual([700, 0])
     await world.settle({ ticks: true })
@@ -155,29 +158,29 @@ describe('while state is missing', () => {
   })
 })
 
-test('a canonical block whose state cannot be had goes back to its source, with what came after it', async () => {
-  const world = await worldOf({ limits: { fetchRests: 3, sealedGraceMs: 0 } })
+test('a canonical block without its state goes back to its source, with successors', async () => {
+  const world = await worldOf({ limits: { fetchRetries: 3, sealedGraceMs: 0 } })
   for (const block of a.slice(0, 2))
-    await world.apply({ type: 'sealed', block: { ...block.sealed, hash: block.hash } })
+    await world.apply({ type: 'sealed', block: { ...block.upstreamBlock, hash: block.hash } })
   for (let rests = 0; rests < 3; rests++) {
     await world.fetch('its block is another one than ours')
     await world.tick()
   }
   const { hash } = a[0]!
   const refused = { type: 'refused', number: 1, hash, field: 'state' }
-  expect(world.told.filter(({ type }) => type === 'refused')).toEqual([refused])
+  expect(world.emitted.filter(({ type }) => type === 'refused')).toEqual([refused])
   expect(world.writer.gauges()).toMatchObject({ waiting_canonical_blocks: 0 })
-  // Nobody has said that it is wrong: it may come again.
-  await world.apply({ type: 'sealed', block: { ...a[0]!.sealed, hash } })
+  // The block was not refused, so it may come again.
+  await world.apply({ type: 'sealed', block: { ...a[0]!.upstreamBlock, hash } })
   await fetchAll(world)
   await world.settle({ ticks: true })
   expect(world.heads().canonical).toEqual(at(a[0]!))
 })
 
-test('what a source sent on a block before it heard that this one was dropped is not refused', async () => {
-  const world = await worldOf({ limits: { fetchRests: 1, sealedGraceMs: 0 } })
-  const send = ({ sealed, hash }: (typeof a)[number]) =>
-    world.apply({ type: 'sealed', block: { ...sealed, hash } })
+test('successors of a block that went back to its source are detached, not refused', async () => {
+  const world = await worldOf({ limits: { fetchRetries: 1, sealedGraceMs: 0 } })
+  const send = ({ upstreamBlock, hash }: (typeof a)[number]) =>
+    world.apply({ type: 'sealed', block: { ...upstreamBlock, hash } })
   await send(a[0]!)
   await world.fetch('its block is another one than ours')
   await send(a[1]!)
@@ -187,47 +190,63 @@ test('what a source sent on a block before it heard that this one was dropped is
   await fetchAll(world)
   await world.settle({ ticks: true })
   expect(world.heads().canonical).toEqual(at(a[2]!))
-  const refused = world.told.flatMap((one) => (one.type === 'refused' ? [one.field] : []))
+  const refused = world.emitted.flatMap((one) => (one.type === 'refused' ? [one.field] : []))
   expect([refused, world.count('sealed_detached')]).toEqual([['state'], 2])
 })
 
-test('a canonical block for which the queue is too short goes back to its source', async () => {
+test('a block without its competing parent goes back to its source without a halt', async () => {
+  const world = await worldOf({ limits: { fetchRetries: 1, sealedGraceMs: 0 } })
+  const send = ({ upstreamBlock, hash }: (typeof a)[number]) =>
+    world.apply({ type: 'sealed', block: { ...upstreamBlock, hash } })
+  for (const block of a.slice(0, 2)) await send(block)
+  await fetchAll(world)
+  await world.settle({ ticks: true })
+  expect(world.heads().canonical).toEqual(at(a[1]!))
+  // The second block of the other branch is absent, and its child has the next height.
+  await send(b[1]!)
+  await world.settle({ ticks: true })
+  const refused = world.emitted.flatMap((one) => (one.type === 'refused' ? [one.field] : []))
+  expect([refused, world.count('sealed_detached')]).toEqual([['parent'], 1])
+  expect(world.emitted.filter(({ type }) => type === 'halted')).toEqual([])
+})
+
+test('canonical blocks beyond the queue limit go back to their source', async () => {
   const world = await worldOf({ limits: { sealedBlocks: 1, sealedGraceMs: 0 } })
-  const send = ({ sealed, hash }: (typeof a)[number]) =>
-    world.apply({ type: 'sealed', block: { ...sealed, hash } })
+  const send = ({ upstreamBlock, hash }: (typeof a)[number]) =>
+    world.apply({ type: 'sealed', block: { ...upstreamBlock, hash } })
   for (const block of a.slice(0, 3)) await send(block)
-  const refused = a.slice(1, 3).map(({ hash, sealed }) => {
-    return { type: 'refused', number: sealed.number, hash, field: 'queue' }
+  const refused = a.slice(1, 3).map(({ hash, upstreamBlock }) => {
+    return { type: 'refused', number: upstreamBlock.number, hash, field: 'queue' }
   })
-  expect(world.told.filter(({ type }) => type === 'refused')).toEqual(refused)
+  expect(world.emitted.filter(({ type }) => type === 'refused')).toEqual(refused)
   for (const block of a.slice(0, 3)) {
     await fetchAll(world)
     await world.settle({ ticks: true })
     expect(world.heads().canonical).toEqual(at(block))
-    const next = a[block.sealed.number]
-    if (next !== undefined && next.sealed.number <= 3) await send(next)
+    const next = a[block.upstreamBlock.number]
+    if (next !== undefined && next.upstreamBlock.number <= 3) await send(next)
   }
 })
 
-describe('what one event may ask for is bounded', () => {
-  test('in rounds: a flashblock is passed over then, a canonical block rests', async () => {
+describe('the fetches of one event are bounded', () => {
+  test('in rounds: then a flashblock is skipped, and a canonical block backs off', async () => {
     const world = await worldOf({ limits: { sealedGraceMs: 0 } })
-    // Answered, and not there all the same.
-    const answer = async () => {
+    // The fetch succeeds, but the state is still missing.
+    const respond = async () => {
       let rounds = 0
       for (; world.needs.length > 0; rounds++)
         await world.apply({ type: 'fetched', request: world.needs.shift()!.request })
       return rounds
     }
     await world.packet(a[0]!.flashblocks[0]!)
-    expect([await answer(), world.count('feed_unfetched')]).toEqual([16, 1])
-    await world.apply({ type: 'sealed', block: a[0]!.sealed })
-    expect([await answer(), world.count('sealed_unfetched')]).toEqual([16, 1])
+    expect([await respond(), world.count('feed_unfetched')]).toEqual([16, 1])
+    await world.apply({ type: 'sealed', block: a[0]!.upstreamBlock })
+    expect([await respond(), world.count('sealed_unfetched')]).toEqual([16, 1])
     await world.settle({ ticks: true })
     expect(world.heads().canonical).toEqual(at(a[0]!))
   })
 
-  test('in keys: what was fetched is there the next time', async () => {
+  test('in keys: the next try finds what was fetched', async () => {
     const world = await worldOf({ limits: { fetchKeys: 3, sealedGraceMs: 0 } })
     await world.packet(a[0]!.flashblocks[0]!)
     await fetchAll(world)
@@ -240,7 +259,7 @@ describe('what one event may ask for is bounded', () => {
   })
 })
 
-test('what is executed ahead and misses is asked for, and thrown away', async () => {
+test('speculative execution with missing state requests it and is discarded', async () => {
   const world = await worldOf()
   await world.packet(a[0]!.flashblocks[0]!)
   await fetchAll(world)
@@ -248,8 +267,8 @@ test('what is executed ahead and misses is asked for, and thrown away', async ()
   world.writer.expect({ raw, from })
   await world.apply({ type: 'ahead' })
   expect(world.needs).toMatchObject([{ for: 'flashblock' }])
-  expect(world.writer.canRunAhead()).toBe(false)
-  // Nobody waits for it.
+  expect(world.writer.canSpeculate()).toBe(false)
+  // No event waits for the flashblock.
   await world.packet(a[0]!.flashblocks[1]!)
   expect(world.needs).toHaveLength(2)
   await fetchAll(world)

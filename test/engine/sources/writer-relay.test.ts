@@ -1,4 +1,7 @@
-/** What goes on to those who follow this node: frames as they came, once, in the order in which they are shown. */
+/**
+ * The relay to followers of this node has the frames unchanged, once, in the order in which they
+ * become visible.
+ */
 import { beforeAll, expect, test } from 'vitest'
 import { encodePacket } from '../../../engine/flashblocks/codec.ts'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
@@ -23,7 +26,7 @@ async function twoFeeds(): Promise<WriterWorld> {
   await world.apply({ type: 'feed', feed: B, isConnected: true })
   return world
 }
-/** Bytes that only this feed sends of it. */
+/** Makes the bytes that only this feed sends for the message. */
 const rawOf = (message: FeedMessage, feed: number) =>
   Buffer.concat([encodePacket(message, 'plain'), Buffer.from(' '.repeat(feed))])
 async function send(world: WriterWorld, feed: number, ...messages: readonly FeedMessage[]) {
@@ -34,13 +37,15 @@ async function send(world: WriterWorld, feed: number, ...messages: readonly Feed
   }
 }
 const relayed = (world: WriterWorld) =>
-  world.told.flatMap((effect) => (effect.type === 'relay' ? [Buffer.from(effect.raw)] : []))
-const places = (world: WriterWorld) =>
-  world.told.flatMap((effect) =>
-    effect.type === 'relay' ? [`${effect.place.number}.${effect.place.index ?? 'end'}`] : [],
+  world.emitted.flatMap((effect) => (effect.type === 'relay' ? [Buffer.from(effect.raw)] : []))
+const messageIds = (world: WriterWorld) =>
+  world.emitted.flatMap((effect) =>
+    effect.type === 'relay'
+      ? [`${effect.messageId.number}.${effect.messageId.index ?? 'end'}`]
+      : [],
   )
 
-test('of two feeds the first copy of each, in order, and one End', async () => {
+test('the relay sends the first copy of each flashblock in order, and one End', async () => {
   const world = await twoFeeds()
   const [zero, one, last] = two().flashblocks as [Flashblock, Flashblock, Flashblock]
   await send(world, A, zero)
@@ -53,10 +58,10 @@ test('of two feeds the first copy of each, in order, and one End', async () => {
     rawOf(last, B),
     rawOf(two().end, A),
   ])
-  expect(places(world)).toEqual(['2.0', '2.1', '2.2', '2.end'])
+  expect(messageIds(world)).toEqual(['2.0', '2.1', '2.2', '2.end'])
 })
 
-test('nothing that is wrong, and nothing that cannot be executed yet', async () => {
+test('the relay sends no wrong flashblock and none that cannot be executed yet', async () => {
   const world = await twoFeeds()
   const [zero, one, last] = two().flashblocks as [Flashblock, Flashblock, Flashblock]
   const delta = { ...one.delta, gasUsed: one.delta.gasUsed + 1n }
@@ -64,42 +69,45 @@ test('nothing that is wrong, and nothing that cannot be executed yet', async () 
   await world.apply({
     type: 'packet',
     packet: {
-      ...{ feed: B, message: { ...one, delta }, digest: 99n, receivedAtMs: 0 },
+      feed: B,
+      message: { ...one, delta },
+      digest: 99n,
+      receivedAtMs: 0,
       raw: Buffer.from('wrong'),
     },
   })
   await send(world, B, last)
-  expect(places(world)).toEqual(['2.0'])
+  expect(messageIds(world)).toEqual(['2.0'])
   await send(world, A, one)
   expect(relayed(world)).toEqual([rawOf(zero, A), rawOf(one, A), rawOf(last, B)])
 })
 
-test('an End that proves nothing waits until the block has ended', async () => {
+test('the relay sends an unproven End only after its block has ended', async () => {
   const world = await twoFeeds()
   const unannounced = two().flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
-  // The connection was lost between: something may be missing.
+  // The connection was lost in between, so something may be missing.
   await send(world, A, ...unannounced)
   await world.apply({ type: 'feed', feed: A, isConnected: false })
   await world.apply({ type: 'feed', feed: A, isConnected: true })
   await send(world, A, two().end)
   await world.settle()
-  expect(places(world)).toEqual(['2.0', '2.1', '2.2'])
+  expect(messageIds(world)).toEqual(['2.0', '2.1', '2.2'])
   await send(world, A, three().flashblocks[0]!)
   await world.settle()
-  expect(places(world)).toEqual(['2.0', '2.1', '2.2', '2.end', '3.0'])
+  expect(messageIds(world)).toEqual(['2.0', '2.1', '2.2', '2.end', '3.0'])
 })
 
-test('a feed that was lost and goes on where it ended has no hole', async () => {
+test('the relay sends the End of a feed that resumed without a gap', async () => {
   const world = await twoFeeds()
   const unannounced = two().flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
   await send(world, A, ...unannounced)
   await world.apply({ type: 'feed', feed: A, isConnected: false })
   await world.apply({ type: 'feed', feed: A, isConnected: true, isResumed: true })
   await send(world, A, two().end)
-  expect(places(world)).toEqual(['2.0', '2.1', '2.2', '2.end'])
+  expect(messageIds(world)).toEqual(['2.0', '2.1', '2.2', '2.end'])
 })
 
-test('no End of a block that has more than the feeds brought', async () => {
+test('the relay sends no End of a block with more transactions than the feeds sent', async () => {
   const world = await twoFeeds()
   const part = longer.flashblocks.slice(0, 2).map((message) => ({ ...message, targetIndex: 0 }))
   await send(world, A, ...part)
@@ -108,11 +116,11 @@ test('no End of a block that has more than the feeds brought', async () => {
   expect(world.heads().canonical[0]).toBe(2)
   expect(world.count('sealed_completed_flashblocks')).toBe(1)
   await send(world, A, longer.end)
-  expect(places(world)).toEqual(['2.0', '2.1'])
+  expect(messageIds(world)).toEqual(['2.0', '2.1'])
 })
 
-test('an End after index 0 alone', async () => {
+test('the relay sends an End after index 0 alone', async () => {
   const world = await twoFeeds()
   await send(world, A, b[0]!.flashblocks[0]!, { type: 'end', payloadId: b[0]!.end.payloadId })
-  expect(places(world)).toEqual(['2.0', '2.end'])
+  expect(messageIds(world)).toEqual(['2.0', '2.end'])
 })

@@ -1,10 +1,10 @@
 /**
- * Refunds of gas that subblocks state anew for earlier transactions of their block: all of it
- * follows.
+ * Subblocks restate gas refunds for earlier transactions of their block, and everything that
+ * depends on them follows.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readNewest } from '../../../engine/chain/newest.ts'
+import { readNewest } from '../../../engine/chain/view-reads.ts'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { devChain } from '../../../engine/chainspec/dev-genesis.ts'
 import { NETWORKS, NEWEST_AT_0 } from '../../../engine/chainspec/networks.ts'
@@ -16,39 +16,48 @@ import type { GasRefund, SignedTransaction } from '../../../engine/primitives/tr
 import { makePostExec, signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { readAccount, readSlot } from '../../../engine/state/read.ts'
-import { Told } from '../../../rpc/events/told.ts'
+import { EmittedFlashblocks } from '../../../rpc/events/emitted-flashblocks.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
-import { seal, show } from '../../fixtures/writer-branches.ts'
+import { publishBlock, seal } from '../../fixtures/writer-branches.ts'
 import { digestOf, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
 
 const GENESIS = 1_700_000_000n
 const chain = devChain({
-  ...{ name: 'test', blockTime: 1, timestamp: GENESIS },
+  name: 'test',
+  blockTime: 1,
+  timestamp: GENESIS,
   parameters: NETWORKS.get('xlayer')!.parameters,
   schedule: { ...NEWEST_AT_0, karst: 0n, lagoon: GENESIS + 1n },
 })
 const producer = createProducer(chain)
 const NUMBER = 2
 const first = await producer.build(producer.genesis, 1, [[]])
-const LEAST_GAS = 21_000
+const MIN_GAS = 21_000
 
-/** A contract that stores what its creator has: SSTORE(0, BALANCE(ORIGIN)). */
+/** Signs a creation that stores its creator's balance: SSTORE(0, BALANCE(ORIGIN)). */
 const probe = (from: number, nonce: number): SignedTransaction =>
   signTransaction(
     {
-      ...{ type: 2, chainId: chain.chainId, nonce: BigInt(nonce), to: undefined, value: 0n },
-      ...{ gasLimit: 200_000n, input: hexToBytes('0x32315f5500'), accessList: [] },
-      ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n },
+      type: 2,
+      chainId: chain.chainId,
+      nonce: BigInt(nonce),
+      to: undefined,
+      value: 0n,
+      gasLimit: 200_000n,
+      input: hexToBytes('0x32315f5500'),
+      accessList: [],
+      maxFeePerGas: 10n ** 10n,
+      maxPriorityFeePerGas: 1n,
     },
     hexToBytes(DEV_ACCOUNTS[from]!.privateKey),
   )
-/** Gas refunds by the index of the transaction; undefined: none is stated. */
+/** The gas refunds by the index of the transaction; undefined: none is stated. */
 type Stated = Readonly<Record<number, number>> | undefined
 const refundsOf = (stated: Readonly<Record<number, number>>, count: number): GasRefund[] =>
   Object.entries(stated)
     .map(([index, gas]) => ({ index: BigInt(index), gasRefund: BigInt(gas) }))
     .filter(({ index }) => index < BigInt(count))
-/** undefined: no refund is left. */
+/** Makes the post-exec transaction; undefined: no refund is left. */
 function postExecOf(stated: Stated, count: number) {
   const refunds = refundsOf(stated ?? {}, count)
   return refunds.length === 0 ? undefined : makePostExec(BigInt(NUMBER), refunds)
@@ -56,14 +65,14 @@ function postExecOf(stated: Stated, count: number) {
 const buildWith = (lists: readonly (readonly SignedTransaction[])[], last: Stated) =>
   producer.build(first, 2, lists, postExecOf(last, 1 + lists.flat().length))
 
-/** Transactions up to and with a flashblock. */
+/** Counts the transactions up to the flashblock, including it. */
 const countAt = (block: ProducedBlock, index: number) =>
   block.flashblocks
     .slice(0, index + 1)
     .reduce((sum, { delta }) => sum + delta.transactions.length, 0)
 const subblock = (block: ProducedBlock, index: number, stated: Stated): Flashblock =>
   stating(subblockOf(block.flashblocks[index]!), block, stated)
-/** With its hash and roots, and no target index. */
+/** Makes a flashblock with its hash and roots, and without a target index. */
 const flashblock = (block: ProducedBlock, index: number, stated: Stated): Flashblock =>
   stating({ ...block.flashblocks[index]!, targetIndex: 0 }, block, stated)
 function stating(message: Flashblock, block: ProducedBlock, stated: Stated): Flashblock {
@@ -71,28 +80,30 @@ function stating(message: Flashblock, block: ProducedBlock, stated: Stated): Fla
   const { index } = rest
   const postExec = postExecOf(stated, countAt(block, index))
   if (postExec === undefined) return { ...rest, delta }
-  // Whether they count the refunds nobody says.
+  // The message does not state whether the sums include the refunds.
   const sums = { gasUsed: delta.gasUsed - 1n, receiptsRoot: ZERO_32 }
   return { ...rest, delta: { ...delta, ...sums, postExec: postExec.raw } }
 }
 async function worldAfterFirst(options: WorldOptions = {}): Promise<WriterWorld> {
   const world = new WriterWorld({ chain, ...options })
   await world.apply({ type: 'feed', feed: 0, isConnected: true })
-  await show(world, first)
+  await publishBlock(world, first)
   await seal(world, first, byWord(first))
   await world.settle({ ticks: true })
   expect(world.heads().canonical[0]).toBe(1)
   world.counts.clear()
-  world.told = []
+  world.emitted = []
   return world
 }
-/** The fields of a block that an upstream states. */
+/** Gives the fields of a block that an upstream states. */
 const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
-  ...{ hash, stateRoot, withdrawalsRoot },
+  hash,
+  stateRoot,
+  withdrawalsRoot,
 })
 
-/** All that is shown of the pending block. */
-function shownIn(world: WriterWorld) {
+/** Reads everything visible of the pending block. */
+function visibleIn(world: WriterWorld) {
   const lease = world.reader.lease('flashblocks')
   const { view } = lease
   const block = view.block({ tag: 'pending' })!
@@ -102,8 +113,10 @@ function shownIn(world: WriterWorld) {
     block.header.coinbase,
   ]
   const created = block.receipts().flatMap(({ contractAddress }) => contractAddress ?? [])
-  const shown = {
-    ...{ header: block.header, receipts: block.receipts(), hashes: block.transactionHashes() },
+  const visible = {
+    header: block.header,
+    receipts: block.receipts(),
+    hashes: block.transactionHashes(),
     accounts: addresses.map((address) => readAccount(state, address)),
     created: created.map((address) => [
       readAccount(state, address),
@@ -112,19 +125,16 @@ function shownIn(world: WriterWorld) {
     gas: block.receipts().map(({ gasUsed, gasRefund }) => [gasUsed, gasRefund]),
   }
   lease.release()
-  return shown
+  return visible
 }
 
-/**
- * One draw: subblocks, each the senders of its transactions and the refunds that it states.
- */
+/** A draw has subblocks, each with the senders of its transactions and its stated refunds. */
 type Drawn = { readonly senders: readonly number[]; readonly stated: Stated }
 const refunds: fc.Arbitrary<Stated> = fc.option(
-  fc.dictionary(
-    fc.integer({ min: 1, max: 6 }).map(String),
-    fc.integer({ min: 1, max: LEAST_GAS }),
-    { minKeys: 1, maxKeys: 4 },
-  ),
+  fc.dictionary(fc.integer({ min: 1, max: 6 }).map(String), fc.integer({ min: 1, max: MIN_GAS }), {
+    minKeys: 1,
+    maxKeys: 4,
+  }),
   { nil: undefined, freq: 5 },
 )
 const drawn: fc.Arbitrary<readonly Drawn[]> = fc.array(
@@ -143,7 +153,7 @@ function listsOf(all: readonly Drawn[]): SignedTransaction[][] {
 }
 
 describe('restated refunds', () => {
-  test('end as if they were stated once', async () => {
+  test('have the result of refunds that were stated once', async () => {
     let restated = 0
     await fc.assert(
       fc.asyncProperty(drawn, fc.boolean(), fc.boolean(), async (all, isLazy, hasHashes) => {
@@ -158,11 +168,11 @@ describe('restated refunds', () => {
         }
         for (const world of [often, once]) await world.settle()
         expect(often.heads().pending).toEqual([NUMBER, all.length])
-        expect(shownIn(often)).toEqual(shownIn(once))
+        expect(visibleIn(often)).toEqual(visibleIn(once))
         restated += often.count('refunds_restated')
         expect(once.count('refunds_restated')).toBe(0)
-        // The next base names it, after the End of a feed that tells ends, and its canonical block
-        // adds nothing.
+        // The next base names the hash, after the End of a feed that states ends. The canonical
+        // block adds nothing.
         if (hasHashes) await often.packet(block.end)
         await often.packet(subblockOf(next.flashblocks[0]!))
         await seal(once, block, byWord(block))
@@ -174,7 +184,9 @@ describe('restated refunds', () => {
           expect(world.heads().canonical).toEqual([NUMBER, bytesToHex(block.hash)])
           expect(world.count('sealed_executed_whole')).toBe(0)
         }
-        expect(often.keeper.ledger.stats().counts).toEqual(once.keeper.ledger.stats().counts)
+        expect(often.persistence.ledger.stats().counts).toEqual(
+          once.persistence.ledger.stats().counts,
+        )
       }),
       { numRuns: 40 },
     )
@@ -183,7 +195,7 @@ describe('restated refunds', () => {
 
   const lists = [[send(0, 0), probe(0, 1)], [send(1, 0)]]
   const PROBE_GAS = async () => (await buildWith(lists, undefined)).flashblocks[1]!.delta.gasUsed
-  async function shownTwice(stated: readonly [Stated, Stated], options?: WorldOptions) {
+  async function visibleTwice(stated: readonly [Stated, Stated], options?: WorldOptions) {
     const block = await buildWith(lists, stated[1])
     const world = await worldAfterFirst(options)
     await world.packet(subblock(block, 0, undefined))
@@ -192,21 +204,22 @@ describe('restated refunds', () => {
     return { world, block, restate: () => world.packet(subblock(block, 2, stated[1])) }
   }
 
-  test('change what a later transaction has read', async () => {
-    const { world, restate } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }])
-    const before = shownIn(world)
+  test('change values that a later transaction has read', async () => {
+    const { world, restate } = await visibleTwice([{ 1: 5_000 }, { 1: 7_000 }])
+    const before = visibleIn(world)
     await restate()
-    const after = shownIn(world)
+    const after = visibleIn(world)
     expect(before.gas[1]).toEqual([16_000n, 5_000n])
     expect(after.gas[1]).toEqual([14_000n, 7_000n])
     expect(after.created).not.toEqual(before.created)
     expect(after.header.gasUsed).toBe((await PROBE_GAS()) - 7_000n + 21_000n)
   })
 
-  test('are heard by subscribers: what has another receipt is taken back and comes again', async () => {
-    const { world, restate } = await shownTwice([{ 2: 5_000 }, { 2: 7_000 }])
-    const told = new Told()
-    const read = () => readNewest(world.reader, 'flashblocks', (view) => told.read(view, 8)).events
+  test('make subscribers see changed receipts removed and emitted again', async () => {
+    const { world, restate } = await visibleTwice([{ 2: 5_000 }, { 2: 7_000 }])
+    const emitted = new EmittedFlashblocks()
+    const read = () =>
+      readNewest(world.reader, 'flashblocks', (view) => emitted.read(view, 8)).events
     read()
     await restate()
     const events = read().map((event) => {
@@ -218,7 +231,7 @@ describe('restated refunds', () => {
       } = event.type === 'added' ? event.flashblock : { ...event, index: event.flashblock.index }
       return [event.type, index, from, end]
     })
-    // The deposit and the first transaction are as they were.
+    // The deposit and the first transaction are unchanged.
     expect(events).toEqual([
       ['removed', 1, 2, 3],
       ['added', 0, 1, 1],
@@ -227,13 +240,13 @@ describe('restated refunds', () => {
     ])
   })
 
-  test('are in what appliers are told: the block goes, and comes again with all flashblocks', async () => {
-    const { world, restate } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }], {
-      tellsChanges: true,
+  test('make change consumers get the block again, with all its flashblocks', async () => {
+    const { world, restate } = await visibleTwice([{ 1: 5_000 }, { 1: 7_000 }], {
+      emitsChanges: true,
     })
-    world.told = []
+    world.emitted = []
     await restate()
-    const changes = world.told.flatMap((effect) =>
+    const changes = world.emitted.flatMap((effect) =>
       effect.type === 'changes' ? [effect.changes] : [],
     )
     expect(changes).toMatchObject([
@@ -241,14 +254,14 @@ describe('restated refunds', () => {
     ])
   })
 
-  test('leave no root that no compared hash covers', async () => {
+  test('reset the withdrawals roots that no compared hash covers', async () => {
     const block = await buildWith(lists, { 1: 7_000 })
     const world = await worldAfterFirst()
     const rootAt = (index: number) => {
       const lease = world.reader.lease('flashblocks')
       const { payloadId } = block.flashblocks[0]!
-      const place = { number: BigInt(NUMBER), index, payloadId }
-      const { withdrawalsRoot } = lease.view.block({ flashblock: place })!.header
+      const flashblockId = { number: BigInt(NUMBER), index, payloadId }
+      const { withdrawalsRoot } = lease.view.block({ flashblock: flashblockId })!.header
       lease.release()
       return withdrawalsRoot
     }
@@ -260,7 +273,7 @@ describe('restated refunds', () => {
     for (const index of [0, 1, 2]) expect(rootAt(index)).toEqual(ZERO_32)
   })
 
-  test('keep the End that waits for them, which goes on once', async () => {
+  test('keep a waiting End, which is relayed once', async () => {
     const block = await buildWith(lists, { 1: 7_000 })
     const world = await worldAfterFirst()
     await world.apply({ type: 'feed', feed: 1, isConnected: true })
@@ -273,11 +286,13 @@ describe('restated refunds', () => {
     }
     const [zero, one] = [flashblock(block, 0, undefined), flashblock(block, 1, { 1: 5_000 })]
     const wrong = { ...one, delta: { ...one.delta, logsBloom: new Uint8Array(256).fill(1) } }
-    // The first feed has sent all of it, one flashblock wrong.
+    // The first feed has sent the whole block with one wrong flashblock.
     await sent(0, zero, wrong, flashblock(block, 2, { 1: 7_000 }), block.end)
     expect(world.heads().pending).toEqual([NUMBER, 0])
     const ends = () =>
-      world.told.filter((effect) => effect.type === 'relay' && effect.place.index === undefined)
+      world.emitted.filter(
+        (effect) => effect.type === 'relay' && effect.messageId.index === undefined,
+      )
     await sent(1, one)
     expect(world.count('refunds_restated')).toBe(1)
     expect(ends()).toHaveLength(1)
@@ -287,32 +302,32 @@ describe('restated refunds', () => {
     expect(ends()).toHaveLength(1)
   })
 
-  test('wait for state that is missing, with nothing changed meanwhile', async () => {
-    const { world, restate } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }], { isMissing: true })
+  test('wait for missing state, and nothing changes until then', async () => {
+    const { world, restate } = await visibleTwice([{ 1: 5_000 }, { 1: 7_000 }], { isMissing: true })
     world.known.clear()
-    const before = shownIn(world)
+    const before = visibleIn(world)
     await restate()
     expect(world.needs).toHaveLength(1)
-    expect(shownIn(world)).toEqual(before)
+    expect(visibleIn(world)).toEqual(before)
     await world.settle()
-    expect(shownIn(world).gas[1]).toEqual([14_000n, 7_000n])
+    expect(visibleIn(world).gas[1]).toEqual([14_000n, 7_000n])
   })
 
-  test('that no block can have leave what was shown', async () => {
-    const { world, block } = await shownTwice([{ 1: 5_000 }, { 1: 7_000 }])
+  test('that are invalid leave the visible block unchanged', async () => {
+    const { world, block } = await visibleTwice([{ 1: 5_000 }, { 1: 7_000 }])
     await world.apply({ type: 'feed', feed: 1, isConnected: true })
-    const before = shownIn(world)
+    const before = visibleIn(world)
     await world.packet(subblock(block, 2, { 1: 21_001 }))
     await world.settle()
     expect(world.count('mismatch_transaction')).toBe(1)
-    expect(shownIn(world)).toEqual(before)
-    // The other feed has the right one.
+    expect(visibleIn(world)).toEqual(before)
+    // The other feed has the right flashblock.
     await world.packet(subblock(block, 2, { 1: 7_000 }), 99n, 1)
-    expect(shownIn(world).gas[1]).toEqual([14_000n, 7_000n])
+    expect(visibleIn(world).gas[1]).toEqual([14_000n, 7_000n])
   })
 })
 
-test('an unsafe block is replaced at its height by one with its deposits alone', async () => {
+test('an unsafe block is replaced at its height by one with deposits only', async () => {
   const [full, alone] = [
     await buildWith([[send(0, 0)]], { 1: 5_000 }),
     await buildWith([], undefined),
@@ -326,17 +341,17 @@ test('an unsafe block is replaced at its height by one with its deposits alone',
   await seal(world, full, byWord(full))
   await world.settle({ ticks: true })
   expect(world.heads()).toMatchObject({ canonical: [2, bytesToHex(full.hash)], pending: [3, 1] })
-  // Only the transactions differ: it has the prevRandao of the block that it replaces.
+  // Only the transactions differ: the block has the prevRandao of the block that it replaces.
   await seal(world, alone, byWord(alone))
   await world.settle({ ticks: true })
   expect(world.heads()).toMatchObject({
     canonical: [2, bytesToHex(alone.hash)],
     complete: [2, bytesToHex(alone.hash)],
   })
-  expect(shownIn(world).hashes).toHaveLength(1)
-  const { dropped, kept } = world.keeper.ledger.stats().counts
+  expect(visibleIn(world).hashes).toHaveLength(1)
+  const { dropped, kept } = world.persistence.ledger.stats().counts
   expect([dropped, kept]).toEqual([1, 0])
-  // The chain goes on from it.
+  // The chain goes on from the new block.
   const after = await producer.build(alone, 4, [[send(0, 0)]])
   await seal(world, after, byWord(after))
   await world.settle({ ticks: true })

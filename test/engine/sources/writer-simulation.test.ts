@@ -1,10 +1,10 @@
 /**
- * The writer, its keeper and the txpool under a seeded driver: any order of messages, one feed or two, a source that lies, state that is
- * missing, a trie or none, restarts.
+ * The writer, its persistence thread and the txpool run under a seeded driver. It varies the order
+ * of messages, the number of feeds, lies of a source, missing state, the trie, and restarts.
  */
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
-import type { SealedBlock } from '../../../engine/chain/types.ts'
+import type { UpstreamBlock } from '../../../engine/chain/types.ts'
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { JOURNAL_FEED } from '../../../engine/sources/writer/types.ts'
@@ -26,7 +26,7 @@ beforeAll(async () => {
 const RUNS = Number(process.env['SIMULATION_RUNS'] ?? 20)
 const SEED = process.env['SIMULATION_SEED']
 
-test('heads stay on one chain, nothing shown is lost, and the canonical chain comes out', {
+test('any history stays on one chain, loses nothing visible and ends canonical', {
   timeout: 600_000 + RUNS * 5_000,
 }, async () => {
   if (SEED !== undefined) return new Simulation(Number(SEED)).run()
@@ -34,26 +34,26 @@ test('heads stay on one chain, nothing shown is lost, and the canonical chain co
     fc.asyncProperty(fc.integer({ min: 0, max: 2 ** 31 }), async (seed) => {
       await new Simulation(seed).run()
     }),
-    // Another seed is another history, not a smaller one.
+    // Another seed gives another history, not a smaller one.
     { numRuns: RUNS, endOnFailure: true },
   )
   return undefined
 })
 
-test('without faults every block is executed once, flashblock by flashblock', async () => {
+test('without faults each block is executed once, by its flashblocks', async () => {
   const world = new WriterWorld()
   await world.apply({ type: 'feed', feed: 0, isConnected: true })
-  for (const block of history.sealed.slice(0, 3)) {
+  for (const block of history.canonicalBlocks.slice(0, 3)) {
     for (const message of block.flashblocks) await world.packet(message)
     await world.packet(block.end)
-    await world.apply({ type: 'sealed', block: block.sealed })
+    await world.apply({ type: 'sealed', block: block.upstreamBlock })
     await world.settle()
     checkViews(world, history)
   }
   expect(world.count('sealed_executed_whole')).toBe(0)
 })
 
-/** xorshift: the same seed gives the same run. */
+/** Makes an xorshift generator: the same seed gives the same run. */
 function random(seed: number): (below: number) => number {
   let state = seed | 1
   return (below) => {
@@ -64,7 +64,7 @@ function random(seed: number): (below: number) => number {
   }
 }
 
-/** What may take back what was shown. */
+/** These counters allow that visible transactions are removed. */
 const REASONS = [
   'flush',
   'payload_replaced',
@@ -83,20 +83,20 @@ class Simulation {
   pool!: Txpool
   follower!: ReturnType<typeof followViews>
   readonly feeds: readonly Feed[]
-  sealedAt = 0
-  /** Position in the order of decision of the newest canonical block that was shown. */
-  shown = -1
+  canonicalAt = 0
+  /** The position of the newest visible canonical block in the order of decision. */
+  visiblePosition = -1
   checked = -1
-  /** Transactions that were shown, and how often that was taken back, as it is counted. */
+  /** The visible transactions, and the counted removals. */
   visible = new Set<string>()
   reasons = 0
-  /** Of a hundred steps, how many are the feeds': below about 10 the keeper keeps up. */
+  /** The feeds' share of a hundred steps; below about 10 the persistence thread keeps up. */
   readonly pace: number
   readonly hasFaults: boolean
 
   constructor(seed: number) {
     this.random = random(seed)
-    // With 0 the reorg of the history goes below the fold head.
+    // With 0 the reorg of the history goes below the persisted head.
     const foldDepth = this.random(3)
     this.hasFaults = this.random(4) > 0
     this.pace = [4, 8, 15, 30][this.random(4)]!
@@ -115,19 +115,20 @@ class Simulation {
       this.view((view) => this.pool.submit(raw, at(headOf(view, CHAIN))))
     while (
       this.feeds.some(({ messages, at: next }) => next < messages.length) ||
-      this.sealedAt < history.sealed.length
+      this.canonicalAt < history.canonicalBlocks.length
     ) {
       await this.step()
-      // Between two records only the keeper's folds can change an answer.
-      const record = this.world.reader.newestRecord()
-      if (record !== this.checked || this.random(16) === 0) this.checkUnlessVoid()
-      this.checked = record
+      // Between two snapshots only the persist passes of the persistence thread can change a
+      // response.
+      const snapshot = this.world.reader.newestSnapshot()
+      if (snapshot !== this.checked || this.random(16) === 0) this.checkUnlessVoid()
+      this.checked = snapshot
     }
     await this.world.settle({ ticks: true })
     this.check()
-    const last = history.sealed.at(-1)!
+    const last = history.canonicalBlocks.at(-1)!
     expect(this.world.heads().canonical).toEqual([last.number, hex(last.hash)])
-    expect(this.world.told.filter(({ type }) => type === 'halted')).toEqual([])
+    expect(this.world.emitted.filter(({ type }) => type === 'halted')).toEqual([])
   }
 
   async step(): Promise<void> {
@@ -137,9 +138,9 @@ class Simulation {
     else if (choice < this.pace + this.pace / 3) await this.seal()
     else if (choice < 50) world.handleRequest()
     else if (choice < 60) await world.fetch(this.hasFaults && choice === 59 ? 'lost' : undefined)
-    else if (choice < 75) await world.deliverAnswer()
-    else if (choice < 90) world.keeperStep()
-    else if (choice < 95) await this.ahead()
+    else if (choice < 75) await world.deliverResponse()
+    else if (choice < 90) world.persistenceStep()
+    else if (choice < 95) await this.speculate()
     else if (choice < 98) await this.wait()
     else if (this.hasFaults && choice === 98) await this.reconnect()
     else if (this.hasFaults && this.random(2) === 0) await this.restart()
@@ -156,7 +157,7 @@ class Simulation {
     const fault = this.hasFaults ? this.random(50) : 99
     if (fault === 0) return
     const next = feed.messages[feed.at]
-    // It overtakes.
+    // The next message overtakes this one.
     if (fault === 5 && next !== undefined) {
       feed.at++
       await send(next)
@@ -170,47 +171,50 @@ class Simulation {
   }
 
   async seal(): Promise<void> {
-    const block = history.sealed[this.sealedAt]
+    const block = history.canonicalBlocks[this.canonicalAt]
     if (block === undefined) return
-    this.sealedAt++
+    this.canonicalAt++
     const { stateRoot, withdrawalsRoot } = block.header
     const { hash } = block
-    const sealed = { ...block.sealed, hash, stateRoot, withdrawalsRoot }
+    const upstreamBlock = { ...block.upstreamBlock, hash, stateRoot, withdrawalsRoot }
     if (this.hasFaults && this.random(6) === 0)
-      await this.world.apply({ type: 'sealed', block: this.lie(block, sealed) })
-    await this.world.apply({ type: 'sealed', block: sealed })
+      await this.world.apply({ type: 'sealed', block: this.lie(block, upstreamBlock) })
+    await this.world.apply({ type: 'sealed', block: upstreamBlock })
     if (this.hasFaults && this.random(10) === 0)
-      await this.world.apply({ type: 'sealed', block: sealed })
+      await this.world.apply({ type: 'sealed', block: upstreamBlock })
     if (this.random(4) === 0) {
-      const marks = { safe: block.number - 1, finalized: Math.max(0, block.number - 3) }
-      await this.world.apply({ type: 'marks', ...marks })
+      const labelledHeads = { safe: block.number - 1, finalized: Math.max(0, block.number - 3) }
+      await this.world.apply({ type: 'marks', ...labelledHeads })
     }
   }
 
-  /** A block that no chain has: its hash is not that of another one either. */
-  lie({ hash }: ProducedBlock, sealed: SealedBlock & { withdrawalsRoot: Bytes | undefined }) {
+  /** Sends a block of no chain, whose hash is unknown too. */
+  lie(
+    { hash }: ProducedBlock,
+    upstreamBlock: UpstreamBlock & { withdrawalsRoot: Bytes | undefined },
+  ) {
     const wrong = new Uint8Array(32).fill(7)
     const wrongHash = hash.map((byte) => byte ^ (1 + this.random(255)))
-    const changes: Partial<SealedBlock>[] = [
+    const changes: Partial<UpstreamBlock>[] = [
       {},
       { stateRoot: wrong },
       { withdrawalsRoot: wrong },
       { receiptsRoot: wrong },
-      { gasUsed: sealed.gasUsed + 1n },
+      { gasUsed: upstreamBlock.gasUsed + 1n },
       { blobGasUsed: 77n },
       { requestsHash: wrong },
-      { transactions: sealed.transactions.slice(0, -1) },
+      { transactions: upstreamBlock.transactions.slice(0, -1) },
     ]
-    return { ...sealed, ...changes[this.random(changes.length)], hash: wrongHash }
+    return { ...upstreamBlock, ...changes[this.random(changes.length)], hash: wrongHash }
   }
 
-  /** In the order of acceptance for the most part, as the pool tells them. */
-  async ahead(): Promise<void> {
+  /** Announces expected transactions, mostly in the order of acceptance like the pool. */
+  async speculate(): Promise<void> {
     const { writer } = this.world
     const from = this.random(history.transactions.length)
     for (const { raw, from: sender } of history.transactions.slice(from, from + 3))
       writer.expect({ raw, from: sender })
-    for (let left = this.random(4); left > 0 && writer.canRunAhead(); left--)
+    for (let left = this.random(4); left > 0 && writer.canSpeculate(); left--)
       await this.world.apply({ type: 'ahead' })
   }
 
@@ -234,19 +238,22 @@ class Simulation {
     await this.world.apply({ type: 'feed', feed: number, isConnected: true })
   }
 
-  /** Kill and start: the source goes on after the newest durable block, the feeds where they are. */
+  /**
+   * Kills and restarts: the source resumes after the newest durable block, the feeds where they
+   * are.
+   */
   async restart(): Promise<void> {
     this.world.start()
     const hash = this.world.heads().canonical[1]
-    this.sealedAt = history.sealed.findIndex((block) => hex(block.hash) === hash) + 1
+    this.canonicalAt = history.canonicalBlocks.findIndex((block) => hex(block.hash) === hash) + 1
     this.visible = new Set()
     this.openPool()
     this.view((view) =>
       restoreTxpool(this.pool, [...this.journal], { view, head: headOf(view, CHAIN) }),
     )
-    // As far as the file with them has been kept.
-    const kept = this.random(this.world.executed.length + 1)
-    for (const { message, digest } of this.world.executed.slice(0, kept))
+    // The file of executed flashblocks may be incomplete.
+    const retained = this.random(this.world.executed.length + 1)
+    for (const { message, digest } of this.world.executed.slice(0, retained))
       await this.world.packet(message, digest, JOURNAL_FEED)
     for (const [feed, { isConnected }] of this.feeds.entries())
       await this.world.apply({ type: 'feed', feed, isConnected })
@@ -272,7 +279,7 @@ class Simulation {
     }
   }
 
-  /** While the keeper unfolds there is no view to read from. */
+  /** Checks the views, unless the persistence thread unwinds and no view is readable. */
   checkUnlessVoid(): void {
     try {
       this.check()
@@ -285,14 +292,14 @@ class Simulation {
     checkViews(this.world, history)
     this.view((view) => this.follower.update(view))
     const hash = this.world.heads().canonical[1]
-    const position = history.sealed.findIndex((block) => hex(block.hash) === hash)
-    expect(position).toBeGreaterThanOrEqual(this.shown)
-    this.shown = position
+    const position = history.canonicalBlocks.findIndex((block) => hex(block.hash) === hash)
+    expect(position).toBeGreaterThanOrEqual(this.visiblePosition)
+    this.visiblePosition = position
     this.checkPromises()
     this.checkPool()
   }
 
-  /** What was shown goes only for a reason that is counted. */
+  /** Checks that visible transactions disappear only for a counted reason. */
   checkPromises(): void {
     const reasons = REASONS.reduce((sum, what) => sum + this.world.count(what), 0)
     const visible = new Set<string>()
@@ -306,7 +313,10 @@ class Simulation {
     this.reasons = reasons
   }
 
-  /** Every accepted transaction is in the chain, in the pool, or replaced in the chain by another of its nonce. */
+  /**
+   * Checks every accepted transaction. It must be in the chain, in the pool, or replaced in the
+   * chain by another of its nonce.
+   */
   checkPool(): void {
     this.view((view) => {
       const head = headOf(view, CHAIN)
@@ -315,13 +325,13 @@ class Simulation {
         const isFound = view.findTransaction(hash) !== undefined
         const isPooled = this.pool.get(hash) !== undefined
         if (isFound) expect([isPooled, this.pool.isExpected(hash)]).toEqual([false, true])
-        else expect(isPooled || isUsed || this.hasRival(hash)).toBe(true)
+        else expect(isPooled || isUsed || this.hasCompeting(hash)).toBe(true)
       }
     })
   }
 
-  /** Another transaction of the same sender and nonce was accepted in its place. */
-  hasRival(hash: Bytes): boolean {
+  /** Whether another transaction of the same sender and nonce was accepted instead. */
+  hasCompeting(hash: Bytes): boolean {
     const one = history.transactions.find((each) => each.hash === hash)!
     return history.transactions.some(
       (other) =>

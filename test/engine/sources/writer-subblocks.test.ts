@@ -1,11 +1,14 @@
-/** The form of OP's sequencers: no hash, no root and no end is told, so that execution and the next block have to say them. */
+/**
+ * The form of OP's sequencers states no hash, root or end. Execution and the next block give these
+ * values.
+ */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
 import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hashHeader } from '../../../engine/primitives/header.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
@@ -24,9 +27,11 @@ beforeAll(async () => {
 const at = (block: ProducedBlock) => [block.number, hex(block.hash)]
 const subblocks = (block: ProducedBlock) => block.flashblocks.map(subblockOf)
 const byWord = ({ hash, header: { stateRoot, withdrawalsRoot } }: ProducedBlock) => ({
-  ...{ hash, stateRoot, withdrawalsRoot },
+  hash,
+  stateRoot,
+  withdrawalsRoot,
 })
-/** Sends messages with digests of their own, as another feed would. */
+/** Sends messages with their own digests, like another feed. */
 async function play(world: WriterWorld, messages: readonly Flashblock[], feed = 0): Promise<void> {
   for (const message of messages)
     await world.packet(
@@ -42,7 +47,7 @@ const blockOf = (world: WriterWorld, number: number) => {
   return block
 }
 
-/** Block 1 is canonical, by flashblocks that have told their end. */
+/** Makes a world in which block 1 is canonical, by flashblocks with a stated end. */
 async function lazyWorld(): Promise<WriterWorld> {
   const world = new WriterWorld({ isLazy: true })
   await world.apply({ type: 'feed', feed: 0, isConnected: true })
@@ -53,8 +58,8 @@ async function lazyWorld(): Promise<WriterWorld> {
   return world
 }
 
-describe('with whole state', () => {
-  test('each is shown, and the next payload shows that the block is over', async () => {
+describe('subblocks with whole state', () => {
+  test('are visible one by one, and the next payload completes their block', async () => {
     const world = await worldWith([a[0]!])
     for (const block of a.slice(1, 4)) {
       for (const message of subblocks(block)) {
@@ -72,7 +77,7 @@ describe('with whole state', () => {
     expect([...world.counts.keys()].filter((what) => unwanted.test(what))).toEqual([])
   })
 
-  test('the canonical block shows that it is over', async () => {
+  test('are completed by the canonical block', async () => {
     const world = await worldWith([a[0]!])
     await play(world, subblocks(a[1]!))
     await seal(world, a[1]!)
@@ -80,7 +85,7 @@ describe('with whole state', () => {
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
-  test('the hash of the parent, known from the feed alone, is what BLOCKHASH gives', async () => {
+  test('give BLOCKHASH the parent’s hash without a canonical block', async () => {
     const world = await worldWith([a[0]!])
     await play(world, [...subblocks(a[1]!), ...subblocks(a[2]!)])
     await world.settle()
@@ -91,7 +96,7 @@ describe('with whole state', () => {
     lease.release()
   })
 
-  test('a partial header has no root, and a hash by which it is found', async () => {
+  test('have a partial header without roots, which is found by its hash', async () => {
     const world = await worldWith([a[0]!])
     await play(world, subblocks(a[1]!).slice(0, 2))
     const { header, hash } = blockOf(world, 2)
@@ -99,7 +104,7 @@ describe('with whole state', () => {
     expect(hex(hash)).toBe(hex(hashHeader(header)))
   })
 
-  test('roots that no hash covers are not taken over', async () => {
+  test('do not take over roots that no hash covers', async () => {
     const world = await worldWith([a[0]!])
     await play(world, subblocks(a[1]!).slice(0, 1))
     const { hash } = blockOf(world, 2)
@@ -113,7 +118,7 @@ describe('with whole state', () => {
     expect(hex(blockOf(other, 2).hash)).toBe(hex(hash))
   })
 
-  test('the withdrawals root is that of the message passer, wherever the block is cut', async () => {
+  test('have the message passer’s withdrawals root, wherever the block is cut', async () => {
     const chain = testChain(new Map([[MESSAGE_PASSER, { balance: 0n, code: hexToBytes(STORE) }]]))
     const producer = createProducer(chain)
     const transactions = [0, 1, 2, 3].map((from) => call(chain.chainId, from))
@@ -131,8 +136,8 @@ describe('with whole state', () => {
   })
 })
 
-describe('without a trie', () => {
-  test('the next payload names the hash, although the feed has told ends before', async () => {
+describe('subblocks without a trie', () => {
+  test('get their hash from the next payload, although the feed sent Ends before', async () => {
     const world = await lazyWorld()
     await play(world, [...subblocks(a[1]!), ...subblocks(a[2]!)])
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 2] })
@@ -144,15 +149,15 @@ describe('without a trie', () => {
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
-  test('a payload in the other form waits for its end again', async () => {
+  test('give way to the other form, whose next payload waits for its End again', async () => {
     const world = await lazyWorld()
     await play(world, [...subblocks(a[1]!), ...subblocks(a[2]!)])
-    const untold = a[3]!.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
-    await play(world, [...untold, ...subblocks(a[4]!)])
+    const withoutTarget = a[3]!.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
+    await play(world, [...withoutTarget, ...subblocks(a[4]!)])
     expect(world.heads()).toMatchObject({ complete: at(a[2]!), pending: [4, 2] })
   })
 
-  test('a hole leaves it open until the canonical block', async () => {
+  test('with a hole leave the block open until the canonical block', async () => {
     const world = await lazyWorld()
     const [zero, , two] = subblocks(a[1]!)
     await play(world, [zero!, two!, ...subblocks(a[2]!)])
@@ -163,18 +168,18 @@ describe('without a trie', () => {
   })
 })
 
-describe('which one it is', () => {
-  test('another one of the same index is noticed, with as little of a hash', async () => {
+describe('the identity of a subblock', () => {
+  test('shows an equivocation, although no hash is stated', async () => {
     const world = await worldWith([a[0]!])
     const [zero, one] = subblocks(a[1]!) as [Flashblock, Flashblock]
     await play(world, [zero, one])
     const delta = { ...one.delta, gasUsed: one.delta.gasUsed + 1n }
     await play(world, [{ ...one, delta }, zero, one], 1)
     expect([world.count('feed_equivocation'), world.count('feed_duplicate')]).toEqual([1, 2])
-    expect(world.requests.some(({ type }) => type === 'doubt')).toBe(true)
+    expect(world.requests.some(({ type }) => type === 'suspicion')).toBe(true)
   })
 
-  test('the same one in both forms is one, whichever comes first', async () => {
+  test('is the same in both forms, whichever comes first', async () => {
     const world = await worldWith([a[0]!])
     await world.apply({ type: 'feed', feed: 1, isConnected: true })
     const [zero, one, two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
@@ -188,7 +193,7 @@ describe('which one it is', () => {
     expect([world.count('feed_duplicate'), world.count('feed_equivocation')]).toEqual([3, 0])
   })
 
-  test('a second payload takes the place of one that was left', async () => {
+  test('includes its payload, so a second payload replaces the first', async () => {
     const world = await worldWith([a[0]!])
     await play(world, subblocks(a[1]!).slice(0, 2))
     await play(world, subblocks(b[0]!))
@@ -199,7 +204,7 @@ describe('which one it is', () => {
   })
 })
 
-describe('what it states is checked', () => {
+describe('a wrong subblock is refused with this count:', () => {
   const wrong: [kind: string, delta: (of: Flashblock['delta']) => Partial<Flashblock['delta']>][] =
     [
       ['mismatch_gas_used', ({ gasUsed }) => ({ gasUsed: gasUsed + 1n })],
@@ -219,15 +224,22 @@ describe('what it states is checked', () => {
   })
 })
 
-/** Stores the gas that is left in slot 0, so that each call changes it. */
+/** The contract stores the remaining gas in slot 0, so that each call changes the slot. */
 const STORE = '0x5a5f55'
 
 const call = (chainId: bigint, from: number): SignedTransaction =>
   signTransaction(
     {
-      ...{ type: 2, chainId, nonce: 0n, to: hexToBytes(MESSAGE_PASSER), value: 0n },
-      ...{ gasLimit: 100_000n + BigInt(from), input: new Uint8Array(0), accessList: [] },
-      ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1n },
+      type: 2,
+      chainId,
+      nonce: 0n,
+      to: hexToBytes(MESSAGE_PASSER),
+      value: 0n,
+      gasLimit: 100_000n + BigInt(from),
+      input: new Uint8Array(0),
+      accessList: [],
+      maxFeePerGas: 10n ** 10n,
+      maxPriorityFeePerGas: 1n,
     },
     hexToBytes(DEV_ACCOUNTS[from]!.privateKey),
   )

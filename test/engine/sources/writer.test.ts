@@ -1,11 +1,20 @@
-/** The writer over real execution, tables and keeper: what each kind of event does to the heads. */
+/**
+ * The writer runs over real execution, diff layers and persistence thread: each kind of event
+ * changes the heads.
+ */
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { SealedBlock } from '../../../engine/chain/types.ts'
+import type { UpstreamBlock } from '../../../engine/chain/types.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
-import { WHOLE_INDEX } from '../../../engine/views/whole-index.ts'
+import { FULL_BLOCK_INDEX } from '../../../engine/views/types.ts'
 import { type ProducedBlock, send } from '../../fixtures/producer.ts'
-import { canonical, createBranches, seal, show, worldWith } from '../../fixtures/writer-branches.ts'
+import {
+  canonical,
+  createBranches,
+  publishBlock,
+  seal,
+  worldWith,
+} from '../../fixtures/writer-branches.ts'
 import { hex, type WorldOptions, WriterWorld } from '../../fixtures/writer-world.ts'
 
 let a: readonly ProducedBlock[]
@@ -23,10 +32,10 @@ const spoilt = (message: Flashblock, delta: Partial<Flashblock['delta']>): Flash
   delta: { ...message.delta, ...delta },
 })
 const halts = (world: WriterWorld) =>
-  world.told.flatMap((effect) => (effect.type === 'halted' ? [effect] : []))
+  world.emitted.flatMap((effect) => (effect.type === 'halted' ? [effect] : []))
 
-describe('normal', () => {
-  test('flashblocks become pending one by one, the announced last one completes, the canonical block takes the same table', async () => {
+describe('a feed without faults', () => {
+  test('makes a block pending, complete and canonical in one diff layer', async () => {
     const world = await worldAt(1)
     for (const message of a[1]!.flashblocks) {
       await world.packet(message)
@@ -44,7 +53,7 @@ describe('normal', () => {
       feed_already_complete: 1,
       flashblock_executed: 3,
     })
-    expect(world.told.map(({ type }) => type)).toEqual([
+    expect(world.emitted.map(({ type }) => type)).toEqual([
       'published',
       'published',
       'published',
@@ -54,17 +63,17 @@ describe('normal', () => {
     ])
   })
 
-  test('publishes name the transactions that became visible, once', async () => {
+  test('reports each transaction once, when it becomes visible', async () => {
     const world = await worldAt(0)
     await canonical(world, a[0]!)
-    const shown = world.told.flatMap((effect) =>
+    const visible = world.emitted.flatMap((effect) =>
       effect.type === 'published' ? effect.transactions : [],
     )
-    expect(shown).toHaveLength(4)
-    expect(new Set(shown.map(hex)).size).toBe(4)
+    expect(visible).toHaveLength(4)
+    expect(new Set(visible.map(hex)).size).toBe(4)
   })
 
-  test('without an announced last index End completes, or index 0 of the next block', async () => {
+  test('without a last index completes a block by its End or by the next block', async () => {
     const world = await worldAt(0)
     for (const message of a[0]!.flashblocks) await world.packet({ ...message, targetIndex: 0 })
     await world.packet(a[0]!.end)
@@ -77,7 +86,7 @@ describe('normal', () => {
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [3, 0] })
   })
 
-  test('packets of the next block wait for the root of this one', async () => {
+  test('has packets of the next block buffered until this block has its root', async () => {
     const world = await worldAt(0)
     for (const message of [...a[0]!.flashblocks, ...a[1]!.flashblocks]) await world.packet(message)
     expect(world.heads().pending).toEqual([1, 2])
@@ -86,7 +95,7 @@ describe('normal', () => {
     expect(world.heads()).toMatchObject({ complete: at(a[1]!), pending: [2, 2] })
   })
 
-  test('folds follow, and older blocks are read on', async () => {
+  test('lets persist passes follow, and older blocks stay readable', async () => {
     const world = await worldAt(6)
     expect(world.writer.gauges()).toMatchObject({ fold_lag: 2, head_canonical: 6 })
     await canonical(world, a[6]!)
@@ -94,8 +103,8 @@ describe('normal', () => {
   })
 })
 
-describe('a feed that errs', () => {
-  test('duplicates and equivocations change nothing', async () => {
+describe('a feed with faults', () => {
+  test('changes nothing by duplicates and equivocations', async () => {
     const world = await worldAt(1)
     const [zero, one] = a[1]!.flashblocks as [Flashblock, Flashblock]
     for (const message of [zero, zero, one, zero]) await world.packet(message)
@@ -104,7 +113,7 @@ describe('a feed that errs', () => {
     expect([world.count('feed_duplicate'), world.count('feed_equivocation')]).toEqual([2, 1])
   })
 
-  test('a gap keeps what was shown, until the canonical block goes on from there', async () => {
+  test('with a gap keeps what is visible until the canonical block fills the gap', async () => {
     const world = await worldAt(1)
     const [zero, , two] = a[1]!.flashblocks as [Flashblock, Flashblock, Flashblock]
     await world.packet(zero)
@@ -141,14 +150,15 @@ describe('a feed that errs', () => {
     ['mismatch_transaction', (message) => spoilt(message, { transactions: [send(0, 99).raw] })],
     ['mismatch_transaction', (message) => spoilt(message, { transactions: [Uint8Array.of(2, 1)] })],
   ]
-  test.each(wrong)('%s drops pending and the node goes on', async (kind, change) => {
+  test.each(wrong)('with %s drops pending, and the node continues', async (kind, change) => {
     const world = await worldAt(1)
     await world.packet(a[1]!.flashblocks[0]!)
     await world.packet(change(a[1]!.flashblocks[1]!))
     expect(world.heads().pending[0]).toBe(1)
-    expect([world.count(kind), world.told.filter(({ type }) => type === 'warning').length]).toEqual(
-      [1, 1],
-    )
+    expect([
+      world.count(kind),
+      world.emitted.filter(({ type }) => type === 'warning').length,
+    ]).toEqual([1, 1])
     await world.packet(a[1]!.flashblocks[2]!)
     await seal(world, a[1]!)
     await canonical(world, a[2]!)
@@ -160,23 +170,23 @@ describe('a feed that errs', () => {
     ['mismatch_base_fee', { baseFeePerGas: 1n }],
     ['mismatch_extra_data', { extraData: new Uint8Array(9) }],
   ]
-  test.each(wrongBase)('index 0 with %s is not begun', async (kind, change) => {
+  test.each(wrongBase)('with %s at index 0 does not start a block', async (kind, change) => {
     const world = await worldAt(1)
     const zero = a[1]!.flashblocks[0]!
     await world.packet({ ...zero, base: { ...zero.base!, ...change } })
     expect([world.count(kind), world.heads().pending[0]]).toEqual([1, 1])
   })
 
-  test('index 0 without the L1 attributes is not begun', async () => {
+  test('without L1 attributes at index 0 does not start a block', async () => {
     const world = await worldAt(1)
     const zero = a[1]!.flashblocks[0]!
     await world.packet(spoilt(zero, { transactions: [send(0, 2).raw] }))
     expect([world.count('mismatch_first_transaction'), world.heads().pending[0]]).toEqual([1, 1])
   })
 
-  test('a second payload replaces the first, also when that was complete', async () => {
+  test('with a second payload replaces the first, even a complete one', async () => {
     const world = await worldAt(1)
-    await show(world, a[1]!)
+    await publishBlock(world, a[1]!)
     expect(world.heads().complete).toEqual(at(a[1]!))
     await world.packet(b[0]!.flashblocks[0]!)
     expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 0] })
@@ -186,10 +196,10 @@ describe('a feed that errs', () => {
     expect(world.count('sealed_executed_whole')).toBe(0)
   })
 
-  test('a second payload of a block that the keeper is making durable comes too late', async () => {
+  test('a second payload of a submitted block is ignored', async () => {
     const world = await worldAt(1)
-    await show(world, a[1]!)
-    await world.apply({ type: 'sealed', block: a[1]!.sealed })
+    await publishBlock(world, a[1]!)
+    await world.apply({ type: 'sealed', block: a[1]!.upstreamBlock })
     expect(world.requests.map(({ type }) => type)).toEqual(['append'])
     for (const message of b[0]!.flashblocks) await world.packet(message)
     await world.settle()
@@ -198,7 +208,7 @@ describe('a feed that errs', () => {
     expect(world.heads().canonical).toEqual(at(a[2]!))
   })
 
-  test('after a lost connection End proves nothing, the next block does', async () => {
+  test('that was disconnected completes no block by its End or by the next block', async () => {
     const world = await worldAt(1)
     const unannounced = a[1]!.flashblocks.map((message) => ({ ...message, targetIndex: 0 }))
     await world.packet(unannounced[0]!)
@@ -210,23 +220,23 @@ describe('a feed that errs', () => {
     expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 1] })
     await world.packet(a[2]!.flashblocks[0]!)
     await world.settle()
-    // Its last flashblock was lost: the hash that the next block names does not come out.
+    // The block's last flashblock was lost, so the hash that the next block names does not match.
     expect([world.heads().pending, world.count('mismatch_next_parent')]).toEqual([[2, 1], 1])
     await seal(world, a[1]!)
     expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 0] })
   })
 })
 
-describe('canonical blocks', () => {
-  test('one that holds more than the feed has shown waits for the feed, then completes the same table', async () => {
+describe('a canonical block', () => {
+  test('with more than the feed sent waits, and then extends the same diff layer', async () => {
     const world = await worldAt(1)
     await world.packet(longer.flashblocks[0]!)
     await world.packet(longer.flashblocks[1]!)
     await seal(world, longer)
     expect(world.heads()).toMatchObject({ canonical: at(a[0]!), pending: [2, 1] })
     await world.settle({ ticks: true })
-    // Under no index that a feed may yet give to something else.
-    expect(world.heads()).toMatchObject({ canonical: at(longer), pending: [2, WHOLE_INDEX] })
+    // The index is one that no feed may give to something else.
+    expect(world.heads()).toMatchObject({ canonical: at(longer), pending: [2, FULL_BLOCK_INDEX] })
     expect([
       world.count('sealed_completed_flashblocks'),
       world.count('sealed_executed_whole'),
@@ -235,7 +245,7 @@ describe('canonical blocks', () => {
     expect(world.count('feed_stale')).toBe(1)
   })
 
-  test('one that arrives before its last flashblock does not overtake it', async () => {
+  test('that arrives before the last flashblocks does not overtake them', async () => {
     const world = await worldAt(1)
     await world.packet(a[1]!.flashblocks[0]!)
     await seal(world, a[1]!)
@@ -246,16 +256,16 @@ describe('canonical blocks', () => {
     expect(world.count('sealed_completed_flashblocks')).toBe(0)
   })
 
-  test('without a feed they are executed at once', async () => {
+  test('is executed at once without a feed', async () => {
     const world = new WriterWorld()
     for (const block of a.slice(0, 3)) await seal(world, block)
     expect(world.heads().canonical).toEqual(at(a[2]!))
     expect(world.count('sealed_executed_whole')).toBe(3)
   })
 
-  test('one that differs replaces what was pending and complete', async () => {
+  test('replaces a different block that is pending or complete', async () => {
     const world = await worldAt(1)
-    await show(world, a[1]!)
+    await publishBlock(world, a[1]!)
     await world.packet(a[2]!.flashblocks[0]!)
     await seal(world, shorter)
     expect(world.heads()).toEqual({
@@ -268,14 +278,14 @@ describe('canonical blocks', () => {
     expect(world.heads().pending[0]).toBe(2)
   })
 
-  test('the same again is known', async () => {
+  test('that comes again is known', async () => {
     const world = await worldAt(4)
     await seal(world, a[3]!)
     await seal(world, a[0]!)
     expect([world.count('sealed_known'), world.heads().canonical]).toEqual([2, at(a[3]!)])
   })
 
-  test('a reorg of blocks that are not folded', async () => {
+  test('of another branch replaces blocks that are not persisted', async () => {
     const world = await worldAt(3)
     await world.packet(a[3]!.flashblocks[0]!)
     for (const block of b) {
@@ -290,7 +300,7 @@ describe('canonical blocks', () => {
     expect(world.count('unfold')).toBe(0)
   })
 
-  test('a reorg below the fold head unfolds, when the source gives its roots', async () => {
+  test('below the persisted head unwinds if its source gives the roots', async () => {
     const world = await worldAt(5, { foldDepth: 1 })
     const lease = world.reader.lease('standard')
     const { stateRoot, withdrawalsRoot } = b[0]!.header
@@ -302,7 +312,7 @@ describe('canonical blocks', () => {
       lease.view
         .state(lease.view.block({ tag: 'latest' })!)
         .account(new Uint32Array(5), new Uint32Array(18), 0),
-    ).toThrow('unfolded')
+    ).toThrow('unwound')
     lease.release()
     expect([world.heads().canonical, world.count('unfold')]).toEqual([at(b[0]!), 1])
     await seal(world, b[1]!)
@@ -310,21 +320,24 @@ describe('canonical blocks', () => {
     expect(world.heads().canonical).toEqual(at(b[2]!))
   })
 
-  const denied: [field: string, change: (block: ProducedBlock) => Partial<SealedBlock>][] = [
+  const denied: [field: string, change: (block: ProducedBlock) => Partial<UpstreamBlock>][] = [
     ['stateRoot', () => ({ stateRoot: ZERO_32 })],
     ['gasUsed', () => ({ gasUsed: 1n })],
     ['receiptsRoot', () => ({ receiptsRoot: ZERO_32 })],
     ['logsBloom', () => ({ logsBloom: new Uint8Array(256).fill(1) })],
     ['baseFee', () => ({ baseFee: 1n })],
     ['parentHash', () => ({ parentHash: ZERO_32 })],
-    ['transaction', ({ sealed }) => ({ transactions: [...sealed.transactions, send(0, 99).raw] })],
+    [
+      'transaction',
+      ({ upstreamBlock }) => ({ transactions: [...upstreamBlock.transactions, send(0, 99).raw] }),
+    ],
   ]
   test.each(denied)(
-    'a wrong %s halts the chain at the parent, says both sides, and another block is tried',
+    'with a wrong %s halts at its parent with both values, and may come again',
     async (field, change) => {
-      for (const isShown of [true, false]) {
+      for (const isVisible of [true, false]) {
         const world = await worldAt(1)
-        if (isShown) await show(world, a[1]!)
+        if (isVisible) await publishBlock(world, a[1]!)
         await seal(world, a[1]!, change(a[1]!))
         await world.settle({ ticks: true })
         expect(halts(world)).toEqual([
@@ -348,9 +361,9 @@ describe('canonical blocks', () => {
   )
 })
 
-test('a restart shows the durable chain and goes on', async () => {
+test('a restart publishes the durable chain and continues', async () => {
   const world = await worldAt(3)
-  await show(world, a[3]!)
+  await publishBlock(world, a[3]!)
   world.start()
   expect(world.heads()).toEqual({
     canonical: at(a[2]!),
@@ -363,10 +376,10 @@ test('a restart shows the durable chain and goes on', async () => {
   expect(world.heads().canonical).toEqual(at(a[6]!))
 })
 
-describe('a block that another engine makes differently', () => {
+describe('a block that another engine executes differently', () => {
   const reason = 'block 1 has another gasUsed on the reference engine'
 
-  test('pending goes, and nothing more comes', async () => {
+  test('drops pending and stops the writer', async () => {
     const world = await worldAt(1)
     for (const message of a[1]!.flashblocks) await world.packet(message)
     expect(world.heads().pending[0]).toBe(2)
@@ -377,7 +390,7 @@ describe('a block that another engine makes differently', () => {
     for (const message of a[1]!.flashblocks) await world.packet(message)
     await seal(world, a[1]!)
     await world.settle()
-    expect(world.writer.canRunAhead()).toBe(false)
+    expect(world.writer.canSpeculate()).toBe(false)
     expect(world.heads()).toMatchObject({ canonical: at(a[0]!), complete: at(a[0]!) })
     expect(world.heads().pending[0]).toBe(1)
   })

@@ -1,4 +1,4 @@
-/** Rows read from an encoded diff, beside those of the same diff decoded. */
+/** Rows from an encoded diff are compared with those of the decoded diff. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
@@ -18,10 +18,12 @@ import { stateDiff } from '../../fixtures/state-arbitrary.ts'
 import { mulberry32 } from '../../kit/run-options.ts'
 
 const hex = (bytes: Bytes | undefined) => bytes && Buffer.from(bytes).toString('hex')
-const shown = ({ key, before, after }: DiffRow) => [hex(key), hex(before), hex(after)]
+const hexRow = ({ key, before, after }: DiffRow) => [hex(key), hex(before), hex(after)]
 const nonZero = (word: Bytes) => (word.some((byte) => byte !== 0) ? word : undefined)
 
-/** What flat state and history keep of a diff, by the letter of its types. */
+/**
+ * Gives the rows that flat state and history store for a diff, computed directly from its types.
+ */
 function expectedRows(diff: StateDiff) {
   return diff
     .flatMap(({ address, before, after, slots }): DiffRow[] => [
@@ -47,13 +49,13 @@ function sorted(diff: StateDiff): { readonly rows: readonly DiffRow[]; readonly 
   }
 }
 
-test('the rows are those of the diff, in its order or in that of the keys', () => {
+test('an encoded diff gives the rows of the diff, in its order or sorted by key', () => {
   fc.assert(
     fc.property(stateDiff, (diff) => {
       const rows = expectedRows(diff)
-      expect([...rowsOf(encodeDiff(diff))].map(shown)).toEqual(rows.map(shown))
+      expect([...rowsOf(encodeDiff(diff))].map(hexRow)).toEqual(rows.map(hexRow))
       const inOrder = rows.toSorted((a, b) => compareBytes(a.key, b.key))
-      expect(sorted(diff).rows.map(shown)).toEqual(inOrder.map(shown))
+      expect(sorted(diff).rows.map(hexRow)).toEqual(inOrder.map(hexRow))
       const codes = diff.filter(({ after, code }) => after !== undefined && code !== undefined)
       expect(
         [...codesOf(encodeDiff(diff))].map(({ hash, code }) => [hex(hash), hex(code)]),
@@ -65,7 +67,7 @@ test('the rows are those of the diff, in its order or in that of the keys', () =
 test.each([
   ['slots of one account', 1, 5_000],
   ['accounts of one slot', 5_000, 1],
-])('many %s are sorted in steps', (_, accounts, slots) => {
+])('a diff with many %s is sorted in steps', (_, accounts, slots) => {
   const random = mulberry32(accounts)
   const word = () => bigintToBytes(BigInt(Math.floor(random() * 2 ** 40)), 32)
   const diff = Array.from({ length: accounts }, () => ({
@@ -77,19 +79,19 @@ test.each([
   }))
   const { rows, steps } = sorted(diff)
   const inOrder = expectedRows(diff).toSorted((a, b) => compareBytes(a.key, b.key))
-  expect(rows.map(shown)).toEqual(inOrder.map(shown))
+  expect(rows.map(hexRow)).toEqual(inOrder.map(hexRow))
   expect(steps).toBeGreaterThan(10)
 })
 
-test('bytes that are cut, or too many, are refused where they end', () => {
+test('an encoding that is cut or too long is refused with the offset', () => {
   fc.assert(
     fc.property(stateDiff, fc.nat(), (diff, where) => {
-      const whole = encodeDiff(diff)
-      const cut = whole.subarray(0, where % whole.length)
+      const full = encodeDiff(diff)
+      const cut = full.subarray(0, where % full.length)
       expect(() => [...changesOf(cut)]).toThrow(DiffError)
       expect(() => [...changesOf(cut)]).toThrow(/ at \d+/)
-      expect(() => [...changesOf(concatBytes(whole, Uint8Array.of(0)))]).toThrow(
-        `1 bytes too many at ${whole.length}`,
+      expect(() => [...changesOf(concatBytes(full, Uint8Array.of(0)))]).toThrow(
+        `1 bytes too many at ${full.length}`,
       )
     }),
   )

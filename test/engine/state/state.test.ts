@@ -14,15 +14,15 @@ import { accountState, stateDiff } from '../../fixtures/state-arbitrary.ts'
 const bytes = (length: number, fill: number) => new Uint8Array(length).fill(fill)
 const account = (nonce: bigint): AccountState => ({ nonce, balance: 5n, codeHash: bytes(32, 9) })
 
-describe('account codec', () => {
-  test('lays the fields out big-endian', () => {
+describe('the account codec', () => {
+  test('encodes the fields big-endian', () => {
     const encoded = encodeAccount({ nonce: 1n, balance: 2n ** 255n + 3n, codeHash: bytes(32, 7) })
     expect(Buffer.from(encoded).toString('hex')).toBe(
       `0000000000000001${'80'.padEnd(62, '0')}03${'07'.repeat(32)}`,
     )
   })
 
-  test('decode(encode(account)) is the account, at any offset', () => {
+  test('decodes what it encoded, at any offset', () => {
     fc.assert(
       fc.property(accountState, fc.nat(9), (state, offset) => {
         const buffer = new Uint8Array(offset + 72)
@@ -41,8 +41,8 @@ describe('account codec', () => {
   })
 })
 
-describe('diff codec', () => {
-  test('decode(encode(diff)) is the diff', () => {
+describe('the diff codec', () => {
+  test('decodes what it encoded', () => {
     fc.assert(
       fc.property(stateDiff, (diff) => {
         expect(decodeDiff(encodeDiff(diff))).toEqual(diff)
@@ -50,7 +50,7 @@ describe('diff codec', () => {
     )
   })
 
-  test('any other bytes are a located error or a diff that encodes to them', () => {
+  test('gives a located error or an equal diff for any other bytes', () => {
     fc.assert(
       fc.property(stateDiff, fc.nat(), fc.nat(255), (diff, where, value) => {
         const spoilt = encodeDiff(diff)
@@ -67,7 +67,7 @@ describe('diff codec', () => {
   })
 })
 
-describe('mergeDiffs', () => {
+describe('a merged diff', () => {
   const address = bytes(20, 1)
   const slot = (before: number, after: number) => ({
     key: bytes(32, 2),
@@ -75,7 +75,7 @@ describe('mergeDiffs', () => {
     after: bytes(32, after),
   })
 
-  test('the first before, the last after', () => {
+  test('has the first value before and the last value after', () => {
     const first: StateDiff = [
       { address, before: undefined, after: account(1n), slots: [slot(0, 1)], code: bytes(3, 3) },
     ]
@@ -87,7 +87,7 @@ describe('mergeDiffs', () => {
     ])
   })
 
-  test('what ends as it began is dropped', () => {
+  test('drops changes that end at their first value', () => {
     const there: StateDiff = [
       { address, before: account(1n), after: undefined, slots: [slot(1, 0)], code: undefined },
     ]
@@ -98,7 +98,7 @@ describe('mergeDiffs', () => {
     expect(mergeDiffs([there, back, there])).toEqual(there)
   })
 
-  test('code that no longer is the account\u2019s is dropped', () => {
+  test('drops code that the account no longer has', () => {
     const other = { ...account(1n), codeHash: bytes(32, 4) }
     const set: StateDiff = [
       { address, before: undefined, after: account(1n), slots: [], code: bytes(3, 3) },
@@ -110,8 +110,8 @@ describe('mergeDiffs', () => {
   })
 })
 
-/** Everything a reader answers about the few addresses and keys of the arbitraries. */
-function look(reader: StateReader) {
+/** Collects all responses of a reader for the few addresses and keys of the arbitraries. */
+function inspect(reader: StateReader) {
   const seen: unknown[] = []
   for (let a = 1; a <= 5; a++) {
     const address = wordsOf(bytes(20, a))
@@ -129,33 +129,33 @@ function look(reader: StateReader) {
   return seen
 }
 
-describe('readers', () => {
-  test('an overlay answers as the state with the diff applied', () => {
+describe('a state reader', () => {
+  test('over an overlay gives the state with the diff applied', () => {
     fc.assert(
       fc.property(stateDiff, stateDiff, (base, diff) => {
         const applied = memoryReader({ diff: base })
         applied.apply(diff)
-        expect(look(overlayReader(diff, memoryReader({ diff: base })))).toEqual(look(applied))
+        expect(inspect(overlayReader(diff, memoryReader({ diff: base })))).toEqual(inspect(applied))
       }),
     )
   })
 
-  test('a merged diff leads to the same state as the diffs one by one', () => {
+  test('over a merged diff gives the state of the diffs one by one', () => {
     fc.assert(
       fc.property(fc.array(stateDiff, { maxLength: 4 }), (diffs) => {
         const steps = memoryReader()
-        // Diffs in a row: each `before` is what was there.
+        // Each diff's `before` has the values of the diffs before.
         const honest = diffs.map((diff) => {
           const before = memoryState(steps, diff)
           steps.apply(diff)
           return before
         })
-        expect(look(memoryReader({ diff: mergeDiffs(honest) }))).toEqual(look(steps))
+        expect(inspect(memoryReader({ diff: mergeDiffs(honest) }))).toEqual(inspect(steps))
       }),
     )
   })
 
-  test('code is found by its hash', () => {
+  test('finds code by its hash', () => {
     const code = bytes(3, 1)
     const reader = memoryReader({
       diff: [{ address: bytes(20, 1), before: undefined, after: account(1n), slots: [], code }],
@@ -166,7 +166,7 @@ describe('readers', () => {
   })
 })
 
-/** The diff with `before` values as the reader has them. */
+/** Replaces the diff's `before` values by those of the reader. */
 function memoryState(reader: StateReader, diff: StateDiff): StateDiff {
   return diff.map((change) => {
     const out = new Uint32Array(ACCOUNT_WORDS)

@@ -1,11 +1,14 @@
-/** The struct log that the fast engine writes itself: byte for byte what its tracer makes of told steps, on both engines. */
+/**
+ * The fast engine writes the struct log itself. On both engines it must equal the log of the step
+ * tracer, byte for byte.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Engine, TraceSink } from '../../../engine/evm/engine.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { type StructLogOptions, structLogger } from '../../../engine/tracers/struct-log.ts'
 import { TraceBudget } from '../../../engine/tracers/types.ts'
-import { collectPieces, type Piece, PieceWriter } from '../../../rpc/seam/pieces.ts'
+import { collectPieces, type Piece, PieceWriter } from '../../../rpc/core/pieces.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
 import { block, transaction } from '../../fixtures/op-block.ts'
 import { push, type WorldAccount } from '../../fixtures/world.ts'
@@ -13,32 +16,42 @@ import { push, type WorldAccount } from '../../fixtures/world.ts'
 const fastEngine = engineByName('fast')
 
 type Run = { readonly code: string; readonly others?: Record<number, WorldAccount> | undefined }
-type Traced = { readonly text: string; readonly told: number; readonly excess: string | undefined }
+type Traced = {
+  readonly text: string
+  readonly stepCount: number
+  readonly excess: string | undefined
+}
 
-/** @param limits of the trace: bytes and steps */
+/**
+ * Traces a run.
+ * @param limits of the trace: bytes and steps
+ */
 async function trace(
   engine: Engine,
   { code, others }: Run,
   options: StructLogOptions,
-  { isTold = false, isTouched = false, bytes = 2 ** 40, steps = 2 ** 40 } = {},
+  { isStepwise = false, isTouched = false, bytes = 2 ** 40, steps = 2 ** 40 } = {},
 ): Promise<Traced> {
   const opened = block({ engine, accounts: { 2: { code }, ...others }, l1: {} })
   const output = new PieceWriter()
   const pieces: Piece[] = []
-  output.begin(bytes, (piece) => void pieces.push(piece))
+  output.start(bytes, (piece) => void pieces.push(piece))
   const budget = new TraceBudget(output, { bytes, steps })
   const tracer = structLogger(options, {
-    ...{ place: undefined, firstLog: 0, precompiles: new Set<string>() },
-    ...{ budget, output },
+    location: undefined,
+    firstLog: 0,
+    precompiles: new Set<string>(),
+    budget,
+    output,
   })
-  let told = 0
+  let stepCount = 0
   const { stepText, ...rest } = tracer.sink
   const sink: TraceSink = {
     ...rest,
-    ...(stepText === undefined || isTold ? {} : { stepText }),
+    ...(stepText === undefined || isStepwise ? {} : { stepText }),
     ...(isTouched ? { touch() {} } : {}),
     step(step) {
-      told++
+      stepCount++
       rest.step!(step)
     },
   }
@@ -50,12 +63,15 @@ async function trace(
   )
   tracer.writeResult()
   const text = output.end() ?? Buffer.concat(collectPieces(pieces)).toString()
-  return { text, told, excess: budget.excess }
+  return { text, stepCount, excess: budget.excess }
 }
 
 const OFF = {
-  ...{ disableStack: true, disableStorage: true },
-  ...{ enableMemory: false, enableReturnData: false, limit: 0 },
+  disableStack: true,
+  disableStorage: true,
+  enableMemory: false,
+  enableReturnData: false,
+  limit: 0,
 }
 const SWITCHES = ['disableStack', 'disableStorage', 'enableMemory', 'enableReturnData'] as const
 const OPTIONS: readonly StructLogOptions[] = Array.from({ length: 16 }, (_, bits) => ({
@@ -63,13 +79,13 @@ const OPTIONS: readonly StructLogOptions[] = Array.from({ length: 16 }, (_, bits
   ...Object.fromEntries(SWITCHES.map((name, at) => [name, ((bits >> at) & 1) === 1])),
 }))
 
-/** Every number of bytes, with and without a zero in front. */
+/** The words have every number of bytes, with and without a leading zero. */
 const WORDS = Array.from({ length: 32 }, (_, at) =>
   ['01', '10', 'ff', '00'].map(
     (first) => `${(0x60 + at).toString(16)}${first}${'0a'.repeat(at)}50`,
   ),
 ).flat()
-/** Returns 45 bytes of its code. */
+/** The contract returns 45 bytes of its code. */
 const ODD: WorldAccount = { code: '602d5f5f39602d5ff3' }
 const REFUNDING: WorldAccount = {
   code: `5f5f55 60015f55 5f5f5f5f5f${push(3)}5af1 5f5f55 00`,
@@ -88,31 +104,31 @@ const PROGRAMS: readonly (readonly [name: string, code: string, others?: Run['ot
   ['memory', '6001 6101ff 53 5f51 612000 51 00'],
   ['memory larger than a chunk', '6001 620186a0 52 5f5f5f 00'],
   ['return data of an odd length', `602d60035f5f${push(3)}5afa 50 3d 5f5f3e 00`, { 3: ODD }],
-  ['refunds, one of them taken back', REFUNDING.code!, { 2: REFUNDING, 3: UNDONE }],
+  ['refunds, one of them reverted', REFUNDING.code!, { 2: REFUNDING, 3: UNDONE }],
   ['creations', '6460016001f35f52 6005601b5ff0 5f6005601b5ff5 5f5f5ff0 00'],
-  ['an opcode that is none', '5f0c'],
+  ['an undefined opcode', '5f0c'],
   ['an opcode of a later fork', '5f4b'],
-  ['a jump to nowhere', '5f56'],
-  ['a stack too short', '5f01'],
+  ['an invalid jump', '5f56'],
+  ['a stack underflow', '5f01'],
   ['out of gas', '5f5f5262ffffff5f20'],
   ['an end by the gas limit', ENDLESS],
   ['a revert', '602a5f5260205ffd'],
   ['logs and a precompiled contract', '60205fa0 60205f60205f60045afa 3d 00'],
-  ['itself destroyed', '30ff'],
+  ['a contract that destroys itself', '30ff'],
 ]
 
 const RUNS = PROGRAMS.map(([name, code, others]) => ({ name, code, others }))
-describe.each(RUNS)('$name', (run) => {
-  test('is the same as text, from told steps, and of the reference engine, with all options', async () => {
+describe.each(RUNS)('the struct log of a program: $name', (run) => {
+  test('is the same from the fast engine, its single steps and the reference engine', async () => {
     for (const options of OPTIONS) {
       const { text } = await trace(fastEngine, run, options)
-      expect(text).toBe((await trace(fastEngine, run, options, { isTold: true })).text)
+      expect(text).toBe((await trace(fastEngine, run, options, { isStepwise: true })).text)
       expect(text).toBe((await trace(referenceEngine, run, options)).text)
     }
   })
 })
 
-test('random programs are the same as text and from told steps', async () => {
+test('the struct log of a random program is the same from single steps', async () => {
   const opcode = fc.oneof(
     { weight: 5, arbitrary: fc.constantFrom(0x5f, 0x60, 0x61, 0x7f, 0x80, 0x81, 0x90, 0x30, 0x34) },
     { weight: 3, arbitrary: fc.constantFrom(0x01, 0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x5b, 0x3d) },
@@ -127,30 +143,33 @@ test('random programs are the same as text and from told steps', async () => {
       const called = `60205f60205f5f${push(3)}5af1${first}`
       const run = { code: called, others: { 3: { code: second } } }
       const { text } = await trace(fastEngine, run, options)
-      expect(text).toBe((await trace(fastEngine, run, options, { isTold: true })).text)
+      expect(text).toBe((await trace(fastEngine, run, options, { isStepwise: true })).text)
     }),
     { numRuns: 300 },
   )
 })
 
-test('the host is told of steps that fail, and of those with slots where these are shown or touches wanted, of no other', async () => {
+test('the host gets only failed steps and wanted slot steps, but all under a limit', async () => {
   const run = { code: '5f54505f5f5501' }
-  const told = async (options: Partial<StructLogOptions>, isTouched = false) =>
-    (await trace(fastEngine, run, { ...OFF, ...options }, { isTouched })).told
-  expect(await told({})).toBe(1)
-  expect(await told({ disableStorage: false })).toBe(3)
-  expect(await told({}, true)).toBe(3)
-  expect(await told({ limit: 1_000 })).toBe(7)
+  const stepCount = async (options: Partial<StructLogOptions>, isTouched = false) =>
+    (await trace(fastEngine, run, { ...OFF, ...options }, { isTouched })).stepCount
+  expect(await stepCount({})).toBe(1)
+  expect(await stepCount({ disableStorage: false })).toBe(3)
+  expect(await stepCount({}, true)).toBe(3)
+  expect(await stepCount({ limit: 1_000 })).toBe(7)
 })
 
 test.each([
   ['steps', { steps: 1_000 }, 'trace of more than 1000 steps'],
   ['bytes', { bytes: 100_000 }, 'trace of more than 100000 bytes'],
-])('more %s than allowed end the run, a chunk later at most', async (_, limits, excess) => {
-  const run = { code: ENDLESS }
-  const whole = await trace(fastEngine, run, OFF)
-  const cut = await trace(fastEngine, run, OFF, limits)
-  expect(cut.excess).toBe(excess)
-  expect((await trace(fastEngine, run, OFF, { ...limits, isTold: true })).excess).toBe(excess)
-  expect(cut.text.length).toBeLessThan(whole.text.length / 2)
-})
+])(
+  'a struct log with more %s than allowed ends its run at most a chunk later',
+  async (_, limits, excess) => {
+    const run = { code: ENDLESS }
+    const full = await trace(fastEngine, run, OFF)
+    const cut = await trace(fastEngine, run, OFF, limits)
+    expect(cut.excess).toBe(excess)
+    expect((await trace(fastEngine, run, OFF, { ...limits, isStepwise: true })).excess).toBe(excess)
+    expect(cut.text.length).toBeLessThan(full.text.length / 2)
+  },
+)

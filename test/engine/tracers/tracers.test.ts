@@ -1,9 +1,11 @@
-/** The tracers over the reference engine, and debug_trace* over a chain; go-ethereum's own vectors are run by `npm run conformance`. */
+/**
+ * The tracers run over each engine, and debug_trace* over a chain; `npm run conformance` runs
+ * go-ethereum's own vectors.
+ */
 import { describe, expect, test } from 'vitest'
 import { precompilesOf } from '../../../engine/execution/call/replay.ts'
-import { authorizationHash } from '../../../engine/primitives/authorization.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
-import { sign } from '../../../engine/primitives/signature.ts'
+import { authorizationHash, sign } from '../../../engine/primitives/signature.ts'
 import { createAddress } from '../../../engine/primitives/transaction-codec.ts'
 import { makeTracer, type TracerChoice } from '../../../engine/tracers/registry.ts'
 import { TracerError } from '../../../engine/tracers/types.ts'
@@ -14,8 +16,7 @@ import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { block, deposit, KEY, SENDER as SIGNER, transaction } from '../../fixtures/op-block.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { testOutput } from '../../fixtures/trace-output.ts'
-import type { WorldAccount } from '../../fixtures/world.ts'
-import { address, push, worldDiff } from '../../fixtures/world.ts'
+import { address, push, type WorldAccount, worldDiff } from '../../fixtures/world.ts'
 
 describeEngines((engine) => {
   const PLAIN = {
@@ -37,13 +38,13 @@ describeEngines((engine) => {
     readonly bytes?: number
     readonly isDeposit?: boolean
   }
-  /** The trace of one transaction to account 2, parsed. */
+  /** Gives the parsed trace of one transaction to account 2. */
   async function trace(choice: TracerChoice, code: string, run: Run = {}): Promise<unknown> {
     const accounts = { 2: { code }, ...run.accounts }
     const opened = block({ engine, accounts, l1: {} })
     const { output, budget, parsed } = testOutput(run.bytes)
     const tracer = makeTracer(choice, {
-      place: undefined,
+      location: undefined,
       firstLog: 7,
       precompiles: precompilesOf(engine, opened.block),
       budget,
@@ -57,9 +58,9 @@ describeEngines((engine) => {
   }
   type Steps = { structLogs: Record<string, unknown>[]; failed: boolean; returnValue: string }
 
-  describe('struct logger', () => {
-    test('memory, return data and refund as they are before the opcode', async () => {
-      // 3 returns one word; 2 stores it, clears slot 0, stops.
+  describe('the struct logger', () => {
+    test('reports memory, return data and refund as they are before the opcode', async () => {
+      // Account 3 returns one word; account 2 stores it, clears slot 0, and stops.
       const code = `60205f5f5f${push(3)}5afa505f5f5500`
       const options = {
         enableMemory: true,
@@ -80,22 +81,22 @@ describeEngines((engine) => {
     })
     test.each([
       ['out of gas', '5f5f5261ffff5f20', 'KECCAK256', 'out of gas'],
-      ['a stack too short', '5f01', 'ADD', 'stack underflow (1 <=> 2)'],
+      ['a stack underflow', '5f01', 'ADD', 'stack underflow (1 <=> 2)'],
       [
-        'a stack too short for an opcode with a price',
+        'a stack underflow at an opcode with a dynamic price',
         '5f55',
         'SSTORE',
         'stack underflow (1 <=> 2)',
       ],
       [
-        'memory out of reach',
+        'a memory offset beyond 64 bits',
         '5f7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff52',
         'MSTORE',
         'gas uint64 overflow',
       ],
-      ['an opcode that is none', '5f0c', 'opcode 0xc not defined', undefined],
-      ['a jump to nowhere', '5f56', 'JUMP', undefined],
-    ])('%s ends in its step', async (_, code, op, error) => {
+      ['an undefined opcode', '5f0c', 'opcode 0xc not defined', undefined],
+      ['an invalid jump', '5f56', 'JUMP', undefined],
+    ])('ends with the step of the fault: %s', async (_, code, op, error) => {
       const run = { changes: { gasLimit: 22_000n } }
       const { structLogs, failed, returnValue } = (await trace(steps(), code, run)) as Steps
       expect(structLogs.at(-1)).toMatchObject({ op, ...(error === undefined ? {} : { error }) })
@@ -107,31 +108,34 @@ describeEngines((engine) => {
       ['CREATE', '5f5f5ff000', 32_000, 'out of gas: write protection'],
       ['CALL', `5f5f5f5f6001${push(4)}5af100`, 100, 'out of gas: write protection'],
       ['SELFDESTRUCT', '5fff', 5_000, 'out of gas: write protection'],
-      // These find it only when they run.
+      // These opcodes find the fault only when they run.
       ['LOG0', '60205fa000', 375 + 8 * 32 + 3, undefined],
       ['TSTORE', '5f5f5d00', 100, undefined],
-    ])('%s in a static call', async (name, code, gasCost, error) => {
-      const accounts = { 3: { code } }
-      const calling = `5f5f5f5f${push(3)}5afa00`
-      const { structLogs } = (await trace(steps(), calling, { accounts })) as Steps
-      const found = structLogs.filter(({ op, depth }) => op === name && depth === 2)
-      expect(found).toHaveLength(1)
-      expect(found[0]).toMatchObject({ gasCost, ...(error === undefined ? {} : { error }) })
-      expect('error' in found[0]!).toBe(error !== undefined)
-      const frames = (await trace(named('callTracer'), calling, { accounts })) as {
-        calls: { error: string }[]
-      }
-      expect(frames.calls[0]!.error).toBe(error ?? 'write protection')
-      const flat = await trace(named('flatCallTracer', { convertParityErrors: true }), calling, {
-        accounts,
-      })
-      expect(flat).toMatchObject([
-        {},
-        { error: error === undefined ? 'write protection' : 'Out of gas' },
-      ])
-    })
-    test('the refund for an existing authority is there before the first step', async () => {
-      // The signer is there, and its nonce is raised before its authorization is looked at.
+    ])(
+      'reports the price of a %s in a static call, and an error before it runs',
+      async (name, code, gasCost, error) => {
+        const accounts = { 3: { code } }
+        const calling = `5f5f5f5f${push(3)}5afa00`
+        const { structLogs } = (await trace(steps(), calling, { accounts })) as Steps
+        const found = structLogs.filter(({ op, depth }) => op === name && depth === 2)
+        expect(found).toHaveLength(1)
+        expect(found[0]).toMatchObject({ gasCost, ...(error === undefined ? {} : { error }) })
+        expect('error' in found[0]!).toBe(error !== undefined)
+        const frames = (await trace(named('callTracer'), calling, { accounts })) as {
+          calls: { error: string }[]
+        }
+        expect(frames.calls[0]!.error).toBe(error ?? 'write protection')
+        const flat = await trace(named('flatCallTracer', { convertParityErrors: true }), calling, {
+          accounts,
+        })
+        expect(flat).toMatchObject([
+          {},
+          { error: error === undefined ? 'write protection' : 'Out of gas' },
+        ])
+      },
+    )
+    test('counts the refund for an existing authority from the first step on', async () => {
+      // The signer exists, and its nonce is raised before its authorization is checked.
       const fields = { chainId: 196n, address: address(7), nonce: 1n }
       const { r, s, yParity } = sign(authorizationHash(fields), KEY)
       const authorization = { ...fields, r, s, yParity: BigInt(yParity) }
@@ -141,7 +145,7 @@ describeEngines((engine) => {
         const traced = (await trace(steps(), '', { changes, accounts })) as Steps
         return traced.structLogs.map(({ refund }) => refund)
       }
-      // PUSH0, PUSH0, SSTORE of a slot that is cleared, STOP.
+      // The steps are PUSH0, PUSH0, SSTORE of a cleared slot, STOP.
       expect(await refunds([authorization])).toEqual([12_500, 12_500, 17_300, 17_300])
       expect(await refunds([{ ...authorization, nonce: 2n }])).toEqual([
         undefined,
@@ -150,13 +154,13 @@ describeEngines((engine) => {
         4_800,
       ])
     })
-    test('the price of a call contains what its frame gets; that of a creation does not', async () => {
+    test('adds the gas of the frame to the price of a call, not of a creation', async () => {
       const code = `5f5f5f5f${push(3)}611000fa 5f5f5ff0`
       const { structLogs } = (await trace(steps(), code)) as Steps
       const cost = (name: string) => structLogs.find(({ op }) => op === name)!['gasCost']
       expect([cost('STATICCALL'), cost('CREATE')]).toEqual([2_600 + 0x1000, 32_000])
     })
-    test('an opcode of no fork or of a later one has its name, no price and no fault, also after a jump', async () => {
+    test('names an opcode that the fork does not have, without a price or an error', async () => {
       for (const [code, op] of [
         ['6003565b0c', 'opcode 0xc not defined'],
         ['6003565b1e', 'CLZ'],
@@ -167,7 +171,7 @@ describeEngines((engine) => {
         expect('error' in structLogs.at(-1)!).toBe(false)
       }
     })
-    test('a revert gives its data; a limit keeps what begins before it', async () => {
+    test('returns the data of a revert, and starts no step beyond its limit', async () => {
       const { returnValue } = (await trace(steps(), '602a5f5260205ffd')) as Steps
       expect(returnValue).toBe(`0x${'00'.repeat(31)}2a`)
       const { structLogs } = (await trace(steps({ limit: 60 }), '5f5f5f5f00')) as Steps
@@ -177,7 +181,7 @@ describeEngines((engine) => {
 
   describe('callTracer', () => {
     const revertsAfterLog = { code: '5f5fa05f5ffd' }
-    test('logs have their index in the block, those of failed frames are not shown and not counted', async () => {
+    test('gives logs their index in the block, and omits those of failed frames', async () => {
       const code = `5f5fa0 5f5f5f5f5f${push(3)}5af150 5f5fa0`
       const accounts = { 3: revertsAfterLog }
       const traced = (await trace(named('callTracer', { withLog: true }), code, { accounts })) as {
@@ -191,7 +195,7 @@ describeEngines((engine) => {
       expect(traced.calls[0]).toMatchObject({ error: 'execution reverted' })
       expect(traced.calls[0]!.logs).toBeUndefined()
     })
-    test('only the top call', async () => {
+    test('reports only the top call with onlyTopCall', async () => {
       const code = `5f5f5f5f5f${push(3)}5af15f5fa0`
       const config = { onlyTopCall: true, withLog: true }
       const accounts = { 3: { code: '5f5fa0' } }
@@ -203,23 +207,27 @@ describeEngines((engine) => {
       ['CALL', 'f1', 1n],
       ['CALLCODE', 'f2', 1n],
       ['CALL', 'f1', 0n],
-    ])('%s that fails before it runs has its stipend: %s, value %i', async (type, op, value) => {
-      // Calls itself to the bottom without value; with value there is no balance for it.
-      const code = `5f5f5f5f60${value === 0n ? '00' : '09'}${push(value === 0n ? 2 : 3)}610100${op}`
-      const accounts = { 2: { code, balance: 1n } }
-      const run = { accounts, changes: { gasLimit: 1_000_000n } }
-      type Called = { type: string; gas: string; error?: string; calls?: Called[] }
-      const top = (await trace(named('callTracer'), code, run)) as Called
-      const failed = top.calls![0]!
-      if (value === 0n) expect(Number(failed.gas)).toBe(0x100)
-      else
-        expect(failed).toMatchObject({
-          type,
-          gas: `0x${(0x100 + 2_300).toString(16)}`,
-          error: 'insufficient balance for transfer',
-        })
-    })
-    test('a deposit that cannot pay its value is a failed call', async () => {
+    ])(
+      'counts the stipend of a %s that cannot start: opcode %s, value %i',
+      async (type, op, value) => {
+        // The code calls itself down to the maximum depth without value; with value the balance is
+        // missing.
+        const code = `5f5f5f5f60${value === 0n ? '00' : '09'}${push(value === 0n ? 2 : 3)}610100${op}`
+        const accounts = { 2: { code, balance: 1n } }
+        const run = { accounts, changes: { gasLimit: 1_000_000n } }
+        type Called = { type: string; gas: string; error?: string; calls?: Called[] }
+        const top = (await trace(named('callTracer'), code, run)) as Called
+        const failed = top.calls![0]!
+        if (value === 0n) expect(Number(failed.gas)).toBe(0x100)
+        else
+          expect(failed).toMatchObject({
+            type,
+            gas: `0x${(0x100 + 2_300).toString(16)}`,
+            error: 'insufficient balance for transfer',
+          })
+      },
+    )
+    test('reports a deposit that cannot pay its value as a failed call', async () => {
       const traced = await trace(named('callTracer'), '00', {
         isDeposit: true,
         changes: { value: 5n },
@@ -232,8 +240,8 @@ describeEngines((engine) => {
     })
   })
 
-  test('prestateTracer in diff mode: what was created, cleared and destroyed', async () => {
-    // Creates a contract whose code is one zero byte, clears slot 0.
+  test('prestateTracer in diff mode reports a created contract and a cleared slot', async () => {
+    // The code creates a contract whose code is one zero byte, and clears slot 0.
     const code = '5f5f55 6460015ff3005f526005601b5ff0'.replaceAll(' ', '')
     const accounts = { 2: { code, nonce: 1n, storage: { 0: 9n } } }
     const { pre, post } = (await trace(named('prestateTracer', { diffMode: true }), code, {
@@ -254,7 +262,7 @@ describeEngines((engine) => {
     expect(pre[bytesToHex(SIGNER)]).toBeDefined()
   })
 
-  test('muxTracer gives each its own', async () => {
+  test('muxTracer gives each of its tracers its own config and result', async () => {
     const all = {
       noopTracer: null,
       callTracer: { onlyTopCall: true },
@@ -269,9 +277,9 @@ describeEngines((engine) => {
     })
   })
 
-  describe('refused', () => {
+  describe('a trace config', () => {
     const context = {
-      place: undefined,
+      location: undefined,
       firstLog: 0,
       precompiles: new Set<string>(),
       ...testOutput(),
@@ -291,11 +299,11 @@ describeEngines((engine) => {
         'cannot use diffMode with includeEmpty',
       ],
       ['muxTracer', { nope: {} }, 'unknown tracer "nope"'],
-    ])('%s %j', (name, config, message) => {
+    ])('cannot name the tracer %s with the config %j', (name, config, message) => {
       expect(() => makeTracer(named(name, config), context)).toThrow(TracerError)
       expect(() => makeTracer(named(name, config), context)).toThrow(message)
     })
-    test.each(['', 's', '5', '5x', '-1s', '1s 2s', 5])('a duration of %j', (wire) => {
+    test.each(['', 's', '5', '5x', '-1s', '1s 2s', 5])('cannot have the timeout %j', (wire) => {
       expect(() => duration.decode(wire)).toThrow()
     })
     test.each([
@@ -304,12 +312,12 @@ describeEngines((engine) => {
       ['1m30s', 90_000],
       ['1.5s', 1_500],
       ['+2h', 7_200_000],
-    ])('a duration of %s is not', (wire, milliseconds) => {
+    ])('can have the timeout %s', (wire, milliseconds) => {
       expect(duration.decode(wire)).toBe(milliseconds)
     })
   })
 
-  describe('debug_trace*', () => {
+  describe('a debug_trace* method', () => {
     const rich = worldDiff({ 1: { balance: 10n ** 20n } })[0]!
     const memory = memoryChain([{ ...rich, address: SENDER }])
     const transactions = [transfer(0n), transfer(1n, { value: 6n }), transfer(2n, { value: 7n })]
@@ -319,57 +327,64 @@ describeEngines((engine) => {
     const hashes = transactions.map(({ hash }) => bytesToHex(hash))
     const blockHash = bytesToHex(one.hash)
     const CALLS = { tracer: 'callTracer' }
-    const ask = async (method: string, params: unknown[]) => {
-      const { result, error } = await rpc.ask(method, params)
+    const request = async (method: string, params: unknown[]) => {
+      const { result, error } = await rpc.request(method, params)
       return result ?? error
     }
 
-    test('a transaction on the state after those before it', async () => {
-      expect(await ask('debug_traceTransaction', [hashes[2], CALLS])).toMatchObject({
+    test('traces a transaction on the state after the transactions before it', async () => {
+      expect(await request('debug_traceTransaction', [hashes[2], CALLS])).toMatchObject({
         value: '0x7',
       })
-      const before = await ask('debug_traceTransaction', [hashes[2], { tracer: 'prestateTracer' }])
+      const before = await request('debug_traceTransaction', [
+        hashes[2],
+        { tracer: 'prestateTracer' },
+      ])
       expect(before).toMatchObject({
         [bytesToHex(SENDER)]: { nonce: 2 },
         [bytesToHex(CONTRACT)]: { balance: '0xb' },
       })
-      expect(await ask('debug_traceTransaction', [hashes[0]])).toEqual({
+      expect(await request('debug_traceTransaction', [hashes[0]])).toEqual({
         gas: 21_000,
         failed: false,
         returnValue: '0x',
         structLogs: [],
       })
-      const flat = await ask('debug_traceTransaction', [hashes[1], { tracer: 'flatCallTracer' }])
+      const flat = await request('debug_traceTransaction', [
+        hashes[1],
+        { tracer: 'flatCallTracer' },
+      ])
       expect(flat).toMatchObject([
         { blockHash, blockNumber: 1, transactionHash: hashes[1], transactionPosition: 1 },
       ])
     })
-    test('a block by hash and by number', async () => {
+    test('traces a block by hash and by number', async () => {
       const expected = hashes.map((txHash, at) => ({ txHash, result: { value: `0x${at + 5}` } }))
-      expect(await ask('debug_traceBlockByHash', [blockHash, CALLS])).toMatchObject(expected)
-      expect(await ask('debug_traceBlockByNumber', ['0x1', CALLS])).toMatchObject(expected)
-      expect(await ask('debug_traceBlockByNumber', ['latest', CALLS])).toMatchObject(expected)
+      expect(await request('debug_traceBlockByHash', [blockHash, CALLS])).toMatchObject(expected)
+      expect(await request('debug_traceBlockByNumber', ['0x1', CALLS])).toMatchObject(expected)
+      expect(await request('debug_traceBlockByNumber', ['latest', CALLS])).toMatchObject(expected)
     })
     const call = { from: bytesToHex(SENDER), to: bytesToHex(CONTRACT), value: '0x1' }
-    test('a call, before a transaction of the block too', async () => {
-      expect(await ask('debug_traceCall', [call, '0x1', CALLS])).toMatchObject({
+    test('traces a call, also before a transaction of the block', async () => {
+      expect(await request('debug_traceCall', [call, '0x1', CALLS])).toMatchObject({
         value: '0x1',
         type: 'CALL',
       })
       const balances = [undefined, '0x0', '0x1', '0x2'].map(async (txIndex) => {
         const config = { tracer: 'prestateTracer', ...(txIndex === undefined ? {} : { txIndex }) }
-        const state = (await ask('debug_traceCall', [call, '0x1', config])) as Record<
+        const state = (await request('debug_traceCall', [call, '0x1', config])) as Record<
           string,
           { balance: string }
         >
         return state[bytesToHex(CONTRACT)]?.balance
       })
-      // The chain in maps keeps no state of its blocks: without an index this one has that of its genesis.
+      // The chain in maps stores no state of its blocks. Without an index the state is therefore
+      // that of its genesis.
       expect(await Promise.all(balances)).toEqual([undefined, undefined, '0x5', '0xb'])
     })
-    test('overrides are written over the state before that transaction', async () => {
+    test('applies overrides to the state before that transaction', async () => {
       const to = bytesToHex(CONTRACT)
-      // SELFBALANCE, NUMBER and the hash of block 1.
+      // The code reads SELFBALANCE, NUMBER and the hash of block 1.
       const code = '0x475f52 43602052 600140604052 60605ff3'.replaceAll(' ', '')
       const config = {
         ...CALLS,
@@ -377,21 +392,21 @@ describeEngines((engine) => {
         stateOverrides: { [to]: { code } },
         blockOverrides: { number: '0x2' },
       }
-      const { output } = (await ask('debug_traceCall', [call, blockHash, config])) as {
+      const { output } = (await request('debug_traceCall', [call, blockHash, config])) as {
         output: string
       }
       const words = [0, 1, 2].map((at) => `0x${output.slice(2 + 64 * at, 66 + 64 * at)}`)
       expect(words.slice(0, 2).map(BigInt)).toEqual([0xbn + 1n, 2n])
       expect(words[2]).toBe(blockHash)
     })
-    test('an index that the block has not is refused; an empty block has index 0', async () => {
+    test('refuses an index outside of the block, but accepts 0 in an empty block', async () => {
       const empty = memory.make(one)
-      const ahead = memory.make(empty, { executed: execute([transfer(3n)]), index: 0 })
+      const next = memory.make(empty, { executed: execute([transfer(3n)]), index: 0 })
       const more = testRpc({ memory })
-      memory.publish({ canonical: empty, pending: ahead })
+      memory.publish({ canonical: empty, pending: next })
       const refusalOf = async (at: unknown, txIndex: string) => {
         const config = { ...CALLS, txIndex }
-        return (await more.ask('debug_traceCall', [call, at, config])).error
+        return (await more.request('debug_traceCall', [call, at, config])).error
       }
       const outside = (index: number | bigint, hash: Uint8Array) => ({
         code: -32000,
@@ -403,21 +418,21 @@ describeEngines((engine) => {
       expect(await refusalOf('latest', '0x0')).toBeUndefined()
       expect(await refusalOf('latest', '0x1')).toEqual(outside(1, empty.hash))
       expect(await refusalOf('pending', '0x0')).toBeUndefined()
-      expect(await refusalOf('pending', '0x1')).toEqual(outside(1, ahead.hash))
+      expect(await refusalOf('pending', '0x1')).toEqual(outside(1, next.hash))
       const genesis = { code: -32000, message: 'no transaction in genesis' }
       expect(await refusalOf('earliest', '0x0')).toEqual(genesis)
       memory.publish({ canonical: one })
     })
-    test('a worker is asked for by the block whose transactions are replayed', async () => {
+    test('requests a worker with the hash of the block that it replays', async () => {
       const call = { to: bytesToHex(CONTRACT) }
       const replayedBy = async (method: string, params: unknown[]) => {
         const from = rpc.poolCalls.length
-        await ask(method, params)
+        await request(method, params)
         return rpc.poolCalls.slice(from).map(({ replayed }) => replayed)
       }
       expect(await replayedBy('debug_traceTransaction', [hashes[1]])).toEqual([blockHash])
       expect(await replayedBy('debug_traceTransaction', [blockHash])).toEqual([undefined])
-      // Of a number that the cache has no answer for.
+      // The cache has no response for a request by number.
       const config = { ...CALLS, limit: 1 }
       expect(await replayedBy('debug_traceBlockByNumber', ['0x1', config])).toEqual([blockHash])
       expect(await replayedBy('debug_traceBlockByHash', [blockHash, config])).toEqual([blockHash])
@@ -447,18 +462,21 @@ describeEngines((engine) => {
       ],
       ['debug_traceTransaction', [hashes[0], { timeout: '1ns' }], -32000, 'execution timeout'],
       ['debug_traceCall', [{ value: '0x1' }], -32000, 'err: insufficient funds'],
-    ])('%s %j is %i', async (method, params, code, message) => {
-      expect(await ask(method, params)).toMatchObject({
+    ])('refuses %s %j with code %i', async (method, params, code, message) => {
+      expect(await request(method, params)).toMatchObject({
         code,
         message: expect.stringContaining(message),
       })
     })
-    test('more than the response may hold: the traces so far, then an error each', async () => {
+    test('fills the response with traces, then gives an error for each other one', async () => {
       const seen = new Set<string>()
       for (let bytes = 0; bytes < 3_000; bytes += 37) {
         const small = testRpc({ memory, limits: { responseBytes: bytes } })
         for (const config of [CALLS, {}, { tracer: 'prestateTracer' }]) {
-          const { result, error } = await small.ask('debug_traceBlockByHash', [blockHash, config])
+          const { result, error } = await small.request('debug_traceBlockByHash', [
+            blockHash,
+            config,
+          ])
           if (error !== undefined) {
             expect(error).toMatchObject({ code: -32003, data: { limit: bytes } })
             seen.add('nothing fits')
@@ -481,14 +499,14 @@ describeEngines((engine) => {
       ['touches', PRESTATE, { traceSteps: 900 }, 'trace of more than 900 steps'],
       ['frames', { tracer: '4byteTracer' }, { traceSteps: 900 }, 'trace of more than 900 steps'],
       ['bytes', {}, { responseBytes: 9_000 }, 'trace of more than 9000 bytes'],
-      ['bytes that are kept', PRESTATE, { responseBytes: 200 }, 'trace of more than 200 bytes'],
-    ])('more %s than allowed end an endless call', async (_, config, limits, message) => {
+      ['retained bytes', PRESTATE, { responseBytes: 200 }, 'trace of more than 200 bytes'],
+    ])('ends an endless call with more %s than allowed', async (_, config, limits, message) => {
       const small = testRpc({ memory, limits })
       const to = bytesToHex(CONTRACT)
-      // Looks at a balance and calls an account without code, for ever.
+      // The code reads a balance and calls an account without code, in an endless loop.
       const code = '0x5b5f3150 5f5f5f5f60aa61fffffa50 5f56'.replaceAll(' ', '')
       const endless = { ...config, stateOverrides: { [to]: { code } } }
-      const { error } = await small.ask('debug_traceCall', [{ to }, 'latest', endless])
+      const { error } = await small.request('debug_traceCall', [{ to }, 'latest', endless])
       expect(error).toEqual({ code: -32000, message })
     })
   })

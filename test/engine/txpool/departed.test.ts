@@ -1,8 +1,11 @@
-/** Why a transaction is not in the txpool any more, for whoever asks; that another one replaced it is seen in test/rpc/methods/promises. */
+/**
+ * The txpool gives the reason for which a transaction has left; test/rpc/methods/promises covers
+ * replacements.
+ */
 import { expect, test } from 'vitest'
 import { at, testPool, transfer } from '../../fixtures/txpool.ts'
 
-test('what waits says for how long; what was refused for good says why, the newest of them', () => {
+test('the standing of a transaction has its waiting time or its rejection reason', () => {
   const { pool, head, clock } = testPool({ departed: 2 })
   const all = [0, 1, 2].map((sender) => transfer(sender, 0))
   for (const one of all) pool.submit(one.raw, at(head))
@@ -16,23 +19,23 @@ test('what waits says for how long; what was refused for good says why, the newe
   ])
 })
 
-test('whoever listens hears of each that leaves without a block, when its standing says why', () => {
-  const heard: unknown[] = []
+test('each transaction that leaves without a block is reported, with its reason', () => {
+  const received: unknown[] = []
   const { pool, head } = testPool({}, undefined, (hash) =>
-    heard.push([hash, pool.standingOf(hash)]),
+    received.push([hash, pool.standingOf(hash)]),
   )
   const [old, next, included] = [transfer(0, 0), transfer(1, 0), transfer(2, 0)]
   const dearer = transfer(0, 0, { maxFeePerGas: 5_000n, maxPriorityFeePerGas: 50n })
   for (const one of [old, dearer, next, included]) pool.submit(one.raw, at(head))
   pool.rejected([{ hash: next.hash, reason: 'sender is not an EOA' }])
   pool.include(included, 1)
-  expect(heard).toEqual([
+  expect(received).toEqual([
     [old.hash, { why: 'replaced', by: dearer.hash }],
     [next.hash, { why: 'dropped', reason: 'sender is not an EOA' }],
   ])
 })
 
-test('one that is in a block has no standing, one whose nonce is used was replaced', () => {
+test('an included transaction has no standing, and one with a used nonce was replaced', () => {
   const { pool, head } = testPool()
   const [included, late] = [transfer(0, 0), transfer(0, 1)]
   for (const one of [included, late]) pool.submit(one.raw, at(head))

@@ -1,4 +1,4 @@
-/** Long transactions: what a worker has found out about them stands for what the pool would find out itself. */
+/** A worker digests long transactions, and its result replaces the pool's own check. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
@@ -15,12 +15,12 @@ import {
   TransactionError,
 } from '../../../engine/primitives/transaction-codec.ts'
 import { concatBytes, ZERO_20, ZERO_32 } from '../../../engine/primitives/words.ts'
-import { digestOf } from '../../../engine/txpool/digest.ts'
+import { digestOf } from '../../../engine/txpool/validation.ts'
+import { invalidTransaction } from '../../../rpc/core/errors.ts'
+import { OWN_CLIENT } from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { digestTransaction } from '../../../rpc/methods/shared/digest.ts'
-import { invalidTransaction } from '../../../rpc/seam/errors.ts'
-import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { createDigester } from '../../../workers/front/digester.ts'
 import { referenceEngine as engine } from '../../fixtures/engine.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
@@ -42,7 +42,7 @@ const digesterWithin = (ms: number) => {
 }
 const makeDigest = digesterWithin(60_000)
 
-/** As workers/front/transactions.ts does. */
+/** Submits like workers/front/transactions.ts. */
 async function submitted({ pool, head }: ReturnType<typeof testPool>, raw: Bytes) {
   const first = pool.submit(raw, at(head))
   if (!('undigested' in first)) return withCode(first)
@@ -58,8 +58,8 @@ const GAS = 10_000_000n
 const long = (sender: number, nonce: number, fields: Parameters<typeof transfer>[2] = {}) =>
   transfer(sender, nonce, { input: new Uint8Array(LONG).fill(nonce + 1), gasLimit: GAS, ...fields })
 
-describe('a long envelope', () => {
-  test('is taken when it comes back with its digest, and known from then on', async () => {
+describe('a long transaction', () => {
+  test('is accepted with its digest, and known from then on', async () => {
     const parts = testPool()
     const { pool, head, journal } = parts
     const sent = long(0, 0)
@@ -73,7 +73,7 @@ describe('a long envelope', () => {
     expect(names(best(pool, want()))).toEqual(names([sent]))
   })
 
-  test('of 65,536 bytes is not long', () => {
+  test('has more than 65,536 bytes', () => {
     const { pool, head } = testPool()
     const size = (length: number) => long(0, 0, { input: new Uint8Array(length) }).raw
     const rest = 65_536 - (size(65_000).length - 65_000)
@@ -82,13 +82,13 @@ describe('a long envelope', () => {
     expect(pool.submit(size(rest + 1), at(head))).toHaveProperty('undigested')
   })
 
-  test('has a deadline', async () => {
+  test('has a deadline for its digest', async () => {
     expect(await digesterWithin(-1)(long(0, 0).raw, OWN_CLIENT)).toMatchObject({
       error: { code: -32002 },
     })
   })
 
-  test('comes back from the journal without anybody being asked', () => {
+  test('is restored from the journal without a request for its digest', () => {
     const { pool, head } = testPool()
     const sent = long(0, 0)
     expect(pool.restore(sent.raw, head)).toBe(true)
@@ -96,13 +96,13 @@ describe('a long envelope', () => {
   })
 })
 
-describe('refusals are the same in the same words', () => {
+describe('a refusal has the same words with and without a digest:', () => {
   const plain = (length: number) =>
     transfer(0, 0, { input: new Uint8Array(length).fill(1), gasLimit: GAS })
   const items = (...all: RlpItem[]) => concatBytes(Uint8Array.of(2), encodeRlp(all))
   const cases: [name: string, make: (length: number) => Bytes, message: string][] = [
     [
-      'a signature that is none',
+      'an invalid signature',
       (length) => encodeTransaction({ ...plain(length), s: CURVE_ORDER - 1n }),
       'invalid sender: invalid transaction v, r, s values',
     ],
@@ -115,13 +115,19 @@ describe('refusals are the same in the same words', () => {
       'a deposit',
       (length) =>
         makeDeposit({
-          ...{ sourceHash: ZERO_32, from: ZERO_20, to: ZERO_20, mint: 0n, value: 0n },
-          ...{ gasLimit: 1n, isSystemTransaction: false, input: new Uint8Array(length) },
+          sourceHash: ZERO_32,
+          from: ZERO_20,
+          to: ZERO_20,
+          mint: 0n,
+          value: 0n,
+          gasLimit: 1n,
+          isSystemTransaction: false,
+          input: new Uint8Array(length),
         }).raw,
       'transaction type not supported',
     ],
     [
-      'a type that is none',
+      'an unknown type',
       (length) => concatBytes(Uint8Array.of(5), plain(length).raw.subarray(1)),
       'transaction type not supported',
     ],
@@ -141,7 +147,7 @@ describe('refusals are the same in the same words', () => {
       'rlp: input list has too many elements for types.DynamicFeeTx',
     ],
     [
-      'a list for a number',
+      'a list instead of a number',
       (length) => {
         const empty = new Uint8Array(0)
         return items([new Uint8Array(length)], ...Array.from({ length: 11 }, () => empty))
@@ -172,7 +178,7 @@ describe('refusals are the same in the same words', () => {
   })
 })
 
-test('the digest stands for the bytes: pools that take it and pools that make it agree', async () => {
+test('pools that get a digest and pools that make one agree', async () => {
   const lists = {
     input: fc.uint8Array({ maxLength: 200 }),
     accessList: fc.array(
@@ -210,7 +216,7 @@ test('the digest stands for the bytes: pools that take it and pools that make it
   )
 })
 
-/** What a digest is at the least; of what is no transaction nothing. */
+/** Makes the smallest digest; an invalid transaction gives an empty one. */
 function senderOf(raw: Bytes) {
   try {
     const { hash, from, type } = decodeTransaction(raw)
@@ -239,13 +245,15 @@ const ownTransfer = (nonce: number, length: number) =>
     hexToBytes(DEV_ACCOUNTS[0]!.privateKey),
   )
 
-test('a node includes a long transaction, in its place between two short ones, and refuses a damaged one', async () => {
+test('a node includes a long transaction in order, and refuses a damaged one', async () => {
   const node = await startNode(['--ephemeral'])
   try {
     const url = `${node.url}/flashblocks`
     const sent = [0, 1, 2].map((nonce) => ownTransfer(nonce, nonce === 1 ? 130_000 : 0))
     const batch = sent.map(({ raw }, id) => ({
-      ...{ jsonrpc: '2.0', id, method: 'eth_sendRawTransaction' },
+      jsonrpc: '2.0',
+      id,
+      method: 'eth_sendRawTransaction',
       params: [bytesToHex(raw)],
     }))
     const response = await fetch(url, {

@@ -1,4 +1,4 @@
-/** A txpool behind views that jump: a lazy state that begins anew leaves a hole. */
+/** A txpool follows views that jump: a resync of a lazy state leaves a gap. */
 import { expect, test } from 'vitest'
 import type { ChainView } from '../../../engine/chain/types.ts'
 import { MissingError, ViewError } from '../../../engine/state/reader.ts'
@@ -10,11 +10,11 @@ import { addressOfSender, transfer as pooled, testPool } from '../../fixtures/tx
 
 const HOLE = [2n, 3n, 4n]
 
-test('goes on where the block that it saw last is not here any more', () => {
+test('the txpool follows views over a gap of missing blocks', () => {
   const { pool } = testPool()
   const follower = followViews(pool)
   const memory = memoryChain()
-  const look = (change: (view: ChainView) => ChainView = (view) => view) => {
+  const check = (change: (view: ChainView) => ChainView = (view) => view) => {
     const lease = memory.lease('flashblocks')
     follower.update(change(lease.view))
     lease.release()
@@ -28,10 +28,10 @@ test('goes on where the block that it saw last is not here any more', () => {
   }
   grow(0n)
   grow(1n)
-  look()
+  check()
   for (let nonce = 2n; nonce < 5n; nonce++) grow(nonce)
   const newest = grow(5n)
-  look((view) => ({
+  check((view) => ({
     ...view,
     block(selector) {
       if ('number' in selector && HOLE.includes(selector.number))
@@ -39,10 +39,10 @@ test('goes on where the block that it saw last is not here any more', () => {
       return view.block(selector)
     },
   }))
-  expect(pool.kept(newest.transactions[0]!.hash)?.hash).toEqual(newest.transactions[0]!.hash)
+  expect(pool.retained(newest.transactions[0]!.hash)?.hash).toEqual(newest.transactions[0]!.hash)
 })
 
-test('a journalled transaction whose account is missing comes back when that is there', () => {
+test('a journalled transaction with a missing account waits until it is fetched', () => {
   const { pool, head, journal } = testPool()
   const sent = pooled(0, 0)
   const other = pooled(1, 0)
@@ -56,9 +56,11 @@ test('a journalled transaction whose account is missing comes back when that is 
   const lease = memoryChain().lease('flashblocks')
   const { view } = lease
   expect(restoreTxpool(pool, [sent.raw, other.raw], { view, head: lacking })).toEqual({
-    ...{ restored: 1, waiting: [sent.raw], missing: [key] },
+    restored: 1,
+    waiting: [sent.raw],
+    missing: [key],
   })
-  expect(pool.kept(sent.hash)).toBeUndefined()
+  expect(pool.retained(sent.hash)).toBeUndefined()
   pool.rewriteJournal()
   expect(journal).toEqual([other.raw, sent.raw])
   expect(restoreTxpool(pool, [sent.raw], { view, head })).toMatchObject({
@@ -66,6 +68,6 @@ test('a journalled transaction whose account is missing comes back when that is 
     waiting: [],
   })
   expect(journal).toEqual([other.raw, sent.raw])
-  expect(pool.kept(sent.hash)).toBeDefined()
+  expect(pool.retained(sent.hash)).toBeDefined()
   lease.release()
 })

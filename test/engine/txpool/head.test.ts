@@ -1,4 +1,7 @@
-/** The pool's validation over a real state: it asks for the same funds as execution takes, fees of the roll-up included. */
+/**
+ * The pool's validation over a real state demands the same funds as execution, including the fees
+ * of the rollup.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,8 +16,8 @@ import { ZERO_32 } from '../../../engine/primitives/words.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import { digestOf } from '../../../engine/txpool/digest.ts'
 import { headOf } from '../../../engine/txpool/head.ts'
+import { digestOf } from '../../../engine/txpool/validation.ts'
 import { createViews } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
@@ -31,7 +34,8 @@ const alloc = {
   [L1_BLOCK]: {
     balance: '0x0',
     storage: {
-      // L1 base fee 10^9 wei; scalars 5227 and 1014213; blob base fee 7; operator fee: scalar 3, constant 11, footprint 400.
+      // L1 base fee 10^9 wei; scalars 5227 and 1014213; blob base fee 7; operator fee: scalar 3,
+      // constant 11, footprint 400.
       [word('1')]: word('3b9aca00'),
       [word('3')]: word('0000146b000f79c50000000000000004'),
       [word('7')]: word('7'),
@@ -57,7 +61,7 @@ function openHead() {
   return { chain, view, head: headOf(view, chain) }
 }
 
-/** What execution says to a transaction in the next block. */
+/** Gives the execution's result for a transaction in the next block. */
 async function execute(
   { chain, view }: ReturnType<typeof openHead>,
   transaction: SignedTransaction,
@@ -80,31 +84,31 @@ async function execute(
       baseFee: header.baseFeePerGas!,
     },
   })
-  await block.begin()
+  await block.start()
   return block.execute(transaction).finally(() => block.close())
 }
 
-describe('funds', () => {
+describe('the funds of a sender', () => {
   const fees = { maxFeePerGas: 10n ** 9n, maxPriorityFeePerGas: 1n }
   const open = openHead()
   const extra = open.head.rollup(transfer(0, 0, { ...fees, value: BALANCE })).fee
-  // The envelope of a value of the same length is as long: the fee does not change.
+  // The envelope of a value of the same length is as long, so the fee does not change.
   const left = BALANCE - 21_000n * fees.maxFeePerGas - extra
 
-  test('L1 fee and operator fee are asked for', () => {
+  test('must cover the L1 fee and the operator fee', () => {
     expect(open.head.rollup(transfer(0, 0, fees)).fee).toBeGreaterThan(21_000n * 300n + 11n)
   })
-  test('the DA footprint is that of the receipt', async () => {
+  test('are checked with the DA footprint of the receipt', async () => {
     const transaction = transfer(0, 0, { ...fees, value: left })
     const executed = await execute(open, transaction)
     const { daFootprint } = open.head.rollup(transaction)
     expect(executed).toMatchObject({ executed: { receipt: { l1: { blobGasUsed: daFootprint } } } })
   })
   const cases: [name: string, value: bigint, isCovered: boolean][] = [
-    ['all there is', left, true],
-    ['one wei more', left + 1n, false],
+    ['the complete balance', left, true],
+    ['one wei more than the balance', left + 1n, false],
   ]
-  test.each(cases)('%s', async (_name, value, isCovered) => {
+  test.each(cases)('are enough exactly as in execution: %s', async (_name, value, isCovered) => {
     const transaction = transfer(0, 0, { ...fees, value })
     const submitted = testPool().pool.submit(transaction.raw, at(open.head))
     const executed = await execute(open, transaction)
@@ -118,7 +122,7 @@ describe('funds', () => {
   })
 })
 
-test('a digest is taken as it is given: the bytes are not walked again', () => {
+test('a given digest is used instead of a walk over the bytes', () => {
   const { head } = openHead()
   const sent = transfer(0, 0, {
     input: new Uint8Array(1_000).map((_, at) => at % 7),
@@ -128,12 +132,12 @@ test('a digest is taken as it is given: the bytes are not walked again', () => {
   if ('error' in made) throw new Error(made.error.message)
   const { digest } = made
   expect(head.rollup(sent, digest)).toEqual(head.rollup(sent))
-  expect(head.leastGas(sent, digest)).toEqual(head.leastGas(sent))
+  expect(head.minGas(sent, digest)).toEqual(head.minGas(sent))
   const rollup = { ...digest.rollup, estimatedSize: 2n * digest.rollup.estimatedSize }
   const intrinsic = { ...digest.intrinsic, slots: 3 }
   const other = { ...digest, rollup, intrinsic }
   expect(head.rollup(sent, other).daFootprint).toBe(2n * head.rollup(sent).daFootprint)
-  expect(head.leastGas(sent, other).intrinsic).toBe(head.leastGas(sent).intrinsic + 1_900n)
+  expect(head.minGas(sent, other).intrinsic).toBe(head.minGas(sent).intrinsic + 1_900n)
 })
 
 test('an account with code is a contract, unless that code is a delegation', () => {
@@ -143,13 +147,13 @@ test('an account with code is a contract, unless that code is a delegation', () 
   expect(accounts.map((address) => head.hasCode(address))).toEqual([true, true, false])
 })
 
-test('least gas and the whitelist contract are those of the chain', () => {
+test('the minimum gas and the gasless contract are those of the chain', () => {
   const { head } = openHead()
-  expect(head.leastGas(transfer(0, 0, { input: Uint8Array.of(0, 1) }))).toEqual({
+  expect(head.minGas(transfer(0, 0, { input: Uint8Array.of(0, 1) }))).toEqual({
     intrinsic: 21_020n,
     floor: 21_050n,
   })
-  expect(head.leastGas(transfer(0, 0, { to: undefined })).intrinsic).toBe(53_000n)
+  expect(head.minGas(transfer(0, 0, { to: undefined })).intrinsic).toBe(53_000n)
   expect([head.hasCode(addressOfSender(0)), head.rules.gaslessContract?.length]).toEqual([
     false,
     20,

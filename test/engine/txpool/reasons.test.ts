@@ -1,6 +1,7 @@
 /**
- * One transaction for every reason why a block or the txpool takes none, on a real development chain: it is refused when it is sent, with
- * the reason, or it waits because it may become valid. Reasons of other rules and limits are asked of a txpool that has these.
+ * One transaction for each reason of a refusal by a block or the txpool, on a real development
+ * chain. It is refused with the reason when it is sent, or waits because it may become valid.
+ * Reasons of other rules and limits are tested on a txpool with these.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { invalid } from '../../../engine/execution/transaction/invalid.ts'
@@ -35,16 +36,16 @@ beforeAll(async () => {
     bytesToHex(addressOfSender(sender)),
     { balance: `0x${(10n ** 20n).toString(16)}` },
   ])
-  await ask('dev_setState', Object.fromEntries(senders))
+  await request('dev_setState', Object.fromEntries(senders))
 })
 afterAll(() => node?.close())
 
-/** Each row has senders of its own. */
+/** Each row has its own senders. */
 const SENDERS = 60
 let used = 0
 const nextSender = () => used++
 
-const ask = (method: string, ...params: unknown[]) => node.request<unknown>({ method, params })
+const request = (method: string, ...params: unknown[]) => node.request<unknown>({ method, params })
 const GWEI = 10n ** 9n
 
 type Fields = Partial<Omit<UnsignedTransaction & { type: 2 }, 'type'>>
@@ -70,7 +71,7 @@ const deposit = (): Bytes => {
   const fields = { from, to: from, sourceHash, mint: 0n, value: 0n, gasLimit: 21_000n }
   return makeDeposit({ ...fields, isSystemTransaction: true, input: new Uint8Array(0) }).raw
 }
-/** Bytes that no compression makes shorter. */
+/** Makes bytes that cannot be compressed. */
 function noise(size: number, seed: number): Bytes {
   let word: Bytes = Uint8Array.of(seed)
   const words: Bytes[] = []
@@ -83,24 +84,25 @@ function noise(size: number, seed: number): Bytes {
 const large = (bytes: number, seed: number, gasLimit: bigint) =>
   plain({ input: noise(bytes, seed), gasLimit })
 
-/** Sent, it has no other answer than this error. */
+/** Sending gives exactly this error. */
 type Refused = {
   readonly send: () => Promise<Bytes> | Bytes
   readonly code: number
-  readonly says: string | RegExp
+  readonly expected: string | RegExp
 }
-/** It waits in the txpool: what there is to see of it. */
+/** The transaction waits in the txpool, with visible effects. */
 type Waits = { readonly waits: () => Promise<void> }
-/** Asked of a txpool with these rules and limits; gives what it says. */
-type OfPool = { readonly pool: () => unknown; readonly says: string }
+/** A txpool with other rules and limits gives this result. */
+type OfPool = { readonly pool: () => unknown; readonly expected: string }
 type Row = Refused | Waits | OfPool | 'of calls alone' | 'of fork blocks alone'
 
-const send = (raw: Bytes) => ask('eth_sendRawTransaction', bytesToHex(raw)) as Promise<Hex>
+const send = (raw: Bytes) => request('eth_sendRawTransaction', bytesToHex(raw)) as Promise<Hex>
 const statusOf = async (hash: Hex) =>
-  ((await ask('flashblocks_transactionStatus', hash)) as { status: string }).status
+  ((await request('flashblocks_transactionStatus', hash)) as { status: string }).status
 type Receipt = { readonly status: Hex; readonly blockNumber: Hex }
-const receiptOf = (hash: Hex) => ask('eth_getTransactionReceipt', hash) as Promise<Receipt | null>
-/** A busy machine may not reach it in the first block. */
+const receiptOf = (hash: Hex) =>
+  request('eth_getTransactionReceipt', hash) as Promise<Receipt | null>
+/** Waits for the receipt; a busy machine may not include the transaction in the first block. */
 async function included(hash: Hex): Promise<Receipt> {
   for (;;) {
     const receipt = await receiptOf(hash)
@@ -111,17 +113,19 @@ async function included(hash: Hex): Promise<Receipt> {
 
 const INPUT = -32_000
 const REJECTED = -32_003
-const refused = (send: Refused['send'], says: Refused['says'], code = INPUT): Refused => ({
-  ...{ send, says, code },
+const refused = (send: Refused['send'], expected: Refused['expected'], code = INPUT): Refused => ({
+  send,
+  expected,
+  code,
 })
 const noSuchType = (send: Refused['send']) => refused(send, 'transaction type not supported')
 
 const ofPool = (
-  says: string,
+  expected: string,
   run: (pool: ReturnType<typeof testPool>['pool'], head: PlainHead) => unknown,
   limits: Partial<TxpoolLimits> = {},
 ): OfPool => ({
-  says,
+  expected,
   pool() {
     const { pool, head } = testPool(limits)
     return run(pool, head)
@@ -145,7 +149,7 @@ const initCodeSize = refused(
   'max initcode size exceeded: code size 49153 limit 49152',
 )
 const exceedsBlockGasLimit = refused(async () => {
-  const { gasLimit } = (await ask('eth_getBlockByNumber', 'latest', false)) as { gasLimit: Hex }
+  const { gasLimit } = (await request('eth_getBlockByNumber', 'latest', false)) as { gasLimit: Hex }
   return plain({ gasLimit: BigInt(gasLimit) - 69_999n, maxFeePerGas: GWEI })
 }, 'exceeds block gas limit')
 const tipAboveFee = refused(
@@ -158,7 +162,7 @@ const senderIsContract = refused(
   async () => {
     const sender = nextSender()
     const address = bytesToHex(addressOfSender(sender))
-    await ask('dev_setState', { [address]: { balance: '0xde0b6b3a7640000', code: '0x5f5ffd' } })
+    await request('dev_setState', { [address]: { balance: '0xde0b6b3a7640000', code: '0x5f5ffd' } })
     return signed(sender).raw
   },
   'sender is not an EOA',
@@ -172,13 +176,13 @@ const intrinsicGasTooLow = refused(
   () => plain({ gasLimit: 20_999n }),
   'intrinsic gas too low: gas 20999, minimum needed 21000',
 )
-/** Gas and value alone are there: what an OP chain charges beside them is missing. */
+/** The balance covers only gas and value, but not the additional fees of an OP chain. */
 const funds = refused(
   async () => {
     const sender = nextSender()
     const balance = 21_000n * GWEI + 1n
     const address = bytesToHex(addressOfSender(sender))
-    await ask('dev_setState', { [address]: { balance: `0x${balance.toString(16)}` } })
+    await request('dev_setState', { [address]: { balance: `0x${balance.toString(16)}` } })
     return signed(sender).raw
   },
   /^insufficient funds for gas \* price \+ value: have 21000000000001 want 2\d+$/,
@@ -189,15 +193,24 @@ const noAuthorization = refused(
   'set code tx must have at least one authorization tuple',
 )
 const daFootprintTooLarge = refused(async () => {
-  await ask('evm_setBlockGasLimit', 20_000_000)
+  await request('evm_setBlockGasLimit', 20_000_000)
   await node.feed.seal()
-  await ask('evm_setBlockGasLimit', 50_000_000)
+  await request('evm_setBlockGasLimit', 50_000_000)
   return large(120_000, 9, 6_000_000n)
 }, /^DA footprint exceeds block gas limit: footprint \d+, limit 20000000$/)
 
 const ofBlocks: Record<keyof typeof invalid, Row> = {
-  ...{ nonceTooLow, intrinsicGasTooLow, chainId, exceedsBlockGasLimit, daFootprintTooLarge },
-  ...{ exceedsGasCap: gasCap, initCodeSize, nonceMax, senderIsContract, tipAboveFee, funds },
+  nonceTooLow,
+  intrinsicGasTooLow,
+  chainId,
+  exceedsBlockGasLimit,
+  daFootprintTooLarge,
+  exceedsGasCap: gasCap,
+  initCodeSize,
+  nonceMax,
+  senderIsContract,
+  tipAboveFee,
+  funds,
   nonceTooHigh: {
     async waits() {
       const sender = nextSender()
@@ -224,7 +237,7 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
   },
   exceedsDaFootprintLimit: {
     async waits() {
-      // About 20 million each: two of them are in a block of 50 million.
+      // Each has about 20 million, so that a block of 50 million takes two of them.
       const hashes: Hex[] = []
       for (const seed of [1, 2, 3]) hashes.push(await send(large(60_000, seed, 3_000_000n)))
       const blocks: Hex[] = []
@@ -249,9 +262,19 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
 }
 
 const ofTxpool: Record<keyof typeof refusal, Row> = {
-  ...{ nonceTooLow, intrinsicGasTooLow, chainId, exceedsBlockGasLimit, daFootprintTooLarge },
-  ...{ exceedsGasCap: gasCap, initCodeSize, nonceMax, senderIsContract, tipAboveFee, funds },
-  ...{ noAuthorization, type: noSuchType(blob) },
+  nonceTooLow,
+  intrinsicGasTooLow,
+  chainId,
+  exceedsBlockGasLimit,
+  daFootprintTooLarge,
+  exceedsGasCap: gasCap,
+  initCodeSize,
+  nonceMax,
+  senderIsContract,
+  tipAboveFee,
+  funds,
+  noAuthorization,
+  type: noSuchType(blob),
   alreadyKnown: refused(async () => {
     const raw = plain()
     await send(raw)
@@ -324,63 +347,64 @@ async function check(row: Row): Promise<void> {
   if (row === 'of calls alone' || row === 'of fork blocks alone') return
   if ('waits' in row) return row.waits()
   if ('pool' in row) {
-    expect(row.pool()).toMatchObject({ error: { message: row.says } })
+    expect(row.pool()).toMatchObject({ error: { message: row.expected } })
     return
   }
   const raw = await row.send()
-  const says = row.says instanceof RegExp ? expect.stringMatching(row.says) : row.says
-  const error = { code: row.code, message: says }
+  const expected =
+    row.expected instanceof RegExp ? expect.stringMatching(row.expected) : row.expected
+  const error = { code: row.code, message: expected }
   for (const method of ['eth_sendRawTransaction', 'eth_sendRawTransactionSync'])
-    await expect(ask(method, bytesToHex(raw))).rejects.toMatchObject(error)
+    await expect(request(method, bytesToHex(raw))).rejects.toMatchObject(error)
 }
 
-describe('every reason of blocks', () => {
-  test('has a row', () =>
+describe('each reason of a block', () => {
+  test('has a test case', () =>
     expect(Object.keys(ofBlocks).toSorted()).toEqual(Object.keys(invalid).toSorted()))
-  test.each(Object.keys(ofBlocks) as (keyof typeof ofBlocks)[])('%s', (reason) =>
+  test.each(Object.keys(ofBlocks) as (keyof typeof ofBlocks)[])('has its effect: %s', (reason) =>
     check(ofBlocks[reason]),
   )
 })
-describe('every reason of the txpool', () => {
-  test('has a row', () =>
+describe('each reason of the txpool', () => {
+  test('has a test case', () =>
     expect(Object.keys(ofTxpool).toSorted()).toEqual(Object.keys(refusal).toSorted()))
-  test.each(Object.keys(ofTxpool) as (keyof typeof ofTxpool)[])('%s', (reason) =>
+  test.each(Object.keys(ofTxpool) as (keyof typeof ofTxpool)[])('has its effect: %s', (reason) =>
     check(ofTxpool[reason]),
   )
 })
 
-describe('what becomes invalid later', () => {
-  /** Sent and waited for, by a sender that can send nothing any more when the next block is made. */
-  test('ends the wait for its receipt with the reason', async () => {
+describe('a waiting transaction', () => {
+  /** The sender of the waiting transaction has no balance left when the next block is made. */
+  test('that becomes invalid ends the request for its receipt with the reason', async () => {
     const sender = nextSender()
     const { raw, hash } = signed(sender)
-    const sent = ask('eth_sendRawTransactionSync', bytesToHex(raw))
+    const sent = request('eth_sendRawTransactionSync', bytesToHex(raw))
     const outcome = expect(sent).rejects.toMatchObject({
       code: REJECTED,
       message: 'transaction was dropped: sender is not an EOA',
       data: bytesToHex(hash),
     })
     const code = { balance: '0xde0b6b3a7640000', code: '0x5f5ffd' }
-    await ask('dev_setState', { [bytesToHex(addressOfSender(sender))]: code })
+    await request('dev_setState', { [bytesToHex(addressOfSender(sender))]: code })
     await node.feed.seal()
     await outcome
     expect(await statusOf(bytesToHex(hash))).toBe('dropped')
   })
 
-  test('and one that somebody takes out', async () => {
+  test('that a developer drops ends the request for its receipt', async () => {
     const { raw, hash } = signed(nextSender(), { nonce: 1n })
-    const sent = ask('eth_sendRawTransactionSync', bytesToHex(raw))
+    const sent = request('eth_sendRawTransactionSync', bytesToHex(raw))
     const outcome = expect(sent).rejects.toThrow('transaction was dropped: it was dropped')
     while ((await statusOf(bytesToHex(hash))) !== 'pooled') await new Promise(setImmediate)
-    await ask('anvil_dropTransaction', bytesToHex(hash))
+    await request('anvil_dropTransaction', bytesToHex(hash))
     await outcome
   })
 
-  test('a delegation is no contract', async () => {
+  test('of a sender with a delegation is included', async () => {
     const sender = nextSender()
     const address = bytesToHex(addressOfSender(sender))
     const code = `0xef0100${fresh().slice(2)}`
-    await ask('dev_setState', { [address]: { balance: '0xde0b6b3a7640000', code } })
+    await request('dev_setState', { [address]: { balance: '0xde0b6b3a7640000', code } })
     expect(await included(await send(signed(sender).raw))).toMatchObject({ status: '0x1' })
   })
 })

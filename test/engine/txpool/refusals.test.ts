@@ -1,4 +1,4 @@
-/** What the txpool refuses, with which words and reasons, and what a journal that fails means. */
+/** The txpool refuses with fixed texts and reasons, and reports a journal that fails. */
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import {
@@ -87,7 +87,7 @@ const highS = () => {
   return encodeTransaction({ ...good, s: order - good.s, v: 1n - good.v })
 }
 
-describe('refusals', () => {
+describe('the txpool refuses', () => {
   const cases: [name: string, raw: () => Bytes, why: string, message: string | RegExp][] = [
     [
       'too large',
@@ -96,7 +96,7 @@ describe('refusals', () => {
       'oversized data: transaction size 131073, limit 131072',
     ],
     ['no bytes', () => new Uint8Array(0), 'input', 'typed transaction too short'],
-    ['no known type', () => Uint8Array.of(0x12, 0x34), 'input', 'transaction type not supported'],
+    ['an unknown type', () => Uint8Array.of(0x12, 0x34), 'input', 'transaction type not supported'],
     ['blob', blob, 'input', 'transaction type not supported'],
     ['deposit', deposit, 'input', 'transaction type not supported'],
     ['trailing byte', () => Uint8Array.of(...transfer(0, 0).raw, 0), 'input', /rlp/],
@@ -127,7 +127,7 @@ describe('refusals', () => {
       'max initcode size exceeded: code size 49153 limit 49152',
     ],
     [
-      'gas above what the first transaction of a block leaves',
+      'more gas than the first transaction of a block leaves',
       () => transfer(0, 0, { gasLimit: 29_930_001n }).raw,
       'input',
       'exceeds block gas limit',
@@ -158,7 +158,7 @@ describe('refusals', () => {
       'set code tx must have at least one authorization tuple',
     ],
     ['nonce too low', () => transfer(1, 4).raw, 'input', 'nonce too low: next nonce 5, tx nonce 4'],
-    // 21,000 × 1,000 at the fee cap, value 1, L1 and operator fee 7.
+    // The cost is 21,000 × 1,000 at the fee cap, value 1, and L1 and operator fee 7.
     [
       'no funds',
       () => transfer(2, 0).raw,
@@ -166,7 +166,7 @@ describe('refusals', () => {
       'insufficient funds for gas * price + value: have 21000007 want 21000008',
     ],
   ]
-  test.each(cases)('%s', (_name, raw, why, message) => {
+  test.each(cases)('a transaction with this fault: %s', (_name, raw, why, message) => {
     const { pool, head, journal } = testPool()
     head.nonces.set(keyOf(addressOfSender(1)), 5n)
     head.balances.set(keyOf(addressOfSender(2)), 21_000_007n)
@@ -181,7 +181,7 @@ describe('refusals', () => {
     expect(pool.counts()).toEqual({ pending: 0, queued: 0 })
   })
 
-  test('an account with code that is no delegation sends nothing', () => {
+  test('any transaction of a contract account', () => {
     const { pool, head } = testPool()
     head.contracts.add(keyOf(addressOfSender(0)))
     for (const nonce of [0, 3])
@@ -191,7 +191,7 @@ describe('refusals', () => {
     expect(pool.submit(transfer(1, 0).raw, at(head))).toHaveProperty('hash')
   })
 
-  test('all the gas that a block has for it', () => {
+  test('more gas than a block has for a pool transaction', () => {
     const { pool, head } = testPool()
     expect(pool.submit(transfer(0, 0, { gasLimit: 29_930_000n }).raw, at(head))).toHaveProperty(
       'hash',
@@ -219,7 +219,7 @@ describe('refusals', () => {
     expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
   })
 
-  test('the same again', () => {
+  test('a transaction that it already has', () => {
     const { pool, head } = testPool()
     pool.submit(transfer(0, 0).raw, at(head))
     expect(pool.submit(transfer(0, 0).raw, at(head))).toEqual({
@@ -227,7 +227,7 @@ describe('refusals', () => {
     })
   })
 
-  test('funds count all of a sender that is pooled, and nothing that is in a block', () => {
+  test('a sender whose funds do not cover all of its pooled transactions', () => {
     const { pool, head } = testPool()
     head.balances.set(keyOf(addressOfSender(0)), 2n * 21_000_008n)
     expect(pool.submit(transfer(0, 0).raw, at(head))).toHaveProperty('hash')
@@ -243,7 +243,7 @@ describe('refusals', () => {
     expect(pool.submit(transfer(0, 2).raw, at(head))).toHaveProperty('hash')
   })
 
-  test('a journal that fails refuses', () => {
+  test('a transaction that its journal cannot store', () => {
     const pool = new Txpool({
       now: () => 0,
       journal: {
@@ -258,10 +258,10 @@ describe('refusals', () => {
   })
 })
 
-test('a full journal is written anew with what still counts', () => {
+test('a full journal is rewritten with the transactions that still count', () => {
   const records: Bytes[] = []
   const pool = new Txpool({
-    limits: { keepBlocks: 0 },
+    limits: { retentionBlocks: 0 },
     now: () => 0,
     journal: {
       append: (raw) => {

@@ -1,17 +1,25 @@
-/** Reads while another thread writes: no answer that was not right at some moment of the read. */
+/**
+ * Threads read while another writes: each response must have been right at some moment of the read.
+ */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
 import { createWaitingMemory } from '../../../engine/txpool/shared/memory.ts'
 import { openWaitingReader } from '../../../engine/txpool/shared/reader.ts'
 import { openWaitingWriter } from '../../../engine/txpool/shared/writer.ts'
-import { answering, entries, lead, questionsOf, statesOf } from '../../fixtures/waiting-states.ts'
+import {
+  entries,
+  lead,
+  questionsOf,
+  statesOf,
+  waitingReaderOf,
+} from '../../fixtures/waiting-states.ts'
 import type { Read, WaitingThread } from '../../fixtures/waiting-thread.ts'
 
 const READERS = 2
 const CHANGES = 30_000
 
-test('each read is of one moment', async () => {
+test('each read of another thread is of one moment', async () => {
   const seed = 1
   const shared = {
     memory: createWaitingMemory({ transactions: 64, buckets: 2 }),
@@ -20,22 +28,22 @@ test('each read is of one moment', async () => {
     threads: READERS,
     seed,
   }
-  const start = (own: Pick<WaitingThread, 'role' | 'asks'>) =>
+  const start = (own: Pick<WaitingThread, 'role' | 'requests'>) =>
     new Worker(new URL('../../fixtures/waiting-thread.ts', import.meta.url), {
       workerData: { ...shared, ...own } satisfies WaitingThread,
     })
   const readers = Array.from({ length: READERS }, (_, index) =>
-    start({ role: 'read', asks: 100 * seed + index }),
+    start({ role: 'read', requests: 100 * seed + index }),
   )
-  const told = Promise.all(readers.map((reader) => once(reader, 'message')))
+  const emitted = Promise.all(readers.map((reader) => once(reader, 'message')))
   try {
-    await once(start({ role: 'write', asks: 0 }), 'exit')
-    for (const [{ crossed, wrong }] of (await told) as [Read][]) {
+    await once(start({ role: 'write', requests: 0 }), 'exit')
+    for (const [{ crossed, wrong }] of (await emitted) as [Read][]) {
       expect(wrong).toEqual([])
       expect(crossed).toBeGreaterThan(0)
     }
   } finally {
-    // Where the writer did not come to its end they would read for ever.
+    // Without the writer's end the readers would read for ever.
     for (const reader of readers) await reader.terminate()
   }
 })
@@ -56,7 +64,7 @@ function between(at: number, change: () => void, read: () => void): boolean {
   return left <= 0
 }
 
-test('a change between any two loads of a read', () => {
+test('a change between any two loads of a read gives the result before or after it', () => {
   const memory = createWaitingMemory({ transactions: 64, buckets: 1 })
   const writer = openWaitingWriter(memory)
   const reader = openWaitingReader(memory)
@@ -70,20 +78,20 @@ test('a change between any two loads of a read', () => {
   }
   for (let n = 2; n < 8; n++) {
     const [before, after] = [states[n - 1]!, states[n]!]
-    const right = [before, after].map((state) => answering(state, all))
+    const right = [before, after].map((state) => waitingReaderOf(state, all))
     for (const question of questions) {
-      const answers = right.map(question)
+      const responses = right.map(question)
       for (let at = 1, isBetween = true; isBetween; at++) {
         go(before)
-        let answer: ReturnType<typeof question> | undefined
+        let response: ReturnType<typeof question> | undefined
         isBetween = between(
           at,
           () => go(after),
           () => {
-            answer = question(reader)
+            response = question(reader)
           },
         )
-        expect(answers).toContain(answer)
+        expect(responses).toContain(response)
       }
     }
   }

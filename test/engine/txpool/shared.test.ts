@@ -1,4 +1,6 @@
-/** What other threads read of the txpool: what the txpool itself would say, after each of its calls. */
+/**
+ * Other threads read from the txpool what the txpool itself would respond, after each of its calls.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createWaitingMemory } from '../../../engine/txpool/shared/memory.ts'
@@ -7,7 +9,7 @@ import { createRows, Rows } from '../../../engine/txpool/shared/rows.ts'
 import { openWaitingWriter } from '../../../engine/txpool/shared/writer.ts'
 import { addressOfSender, at, PlainHead, testPool, transfer } from '../../fixtures/txpool.ts'
 import {
-  answersOf,
+  responsesOf,
   type Step,
   signedTransactions,
   step,
@@ -18,22 +20,32 @@ import { propertyRuns } from '../../kit/property-runs.ts'
 const ALL = signedTransactions()
 const LONG = { seed: 20_261_126, steps: propertyRuns(6_000) }
 
-/** After each call the reader says what the txpool says, and said so to whoever was told within it. */
+/**
+ * Makes a world in which the reader must match the txpool after each call. The reader must already
+ * match for listeners within the call.
+ */
 function worldOf(transactions: number, buckets: number) {
   const memory = createWaitingMemory({ transactions, buckets })
   const reader = openWaitingReader(memory)
-  const told: number[][] = []
+  const emitted: number[][] = []
   const world = waitingWorld(ALL, openWaitingWriter(memory), () => {
-    const right = answersOf(world.pool, ALL)
-    expect(answersOf(reader, ALL)).toEqual(right)
-    for (const answers of told.splice(0)) expect(answers).toEqual(right)
+    const right = responsesOf(world.pool, ALL)
+    expect(responsesOf(reader, ALL)).toEqual(right)
+    for (const responses of emitted.splice(0)) expect(responses).toEqual(right)
   })
-  world.pool.onPending(() => told.push(answersOf(reader, ALL)))
+  world.pool.onPending(() => emitted.push(responsesOf(reader, ALL)))
   return { ...world, reader }
 }
 
-describe('at random', () => {
-  test('the reader says what the txpool says, after each call and in each listener', () => {
+/** A transaction is sent again while the txpool takes it for included. */
+const SENT_AGAIN: Step[] = [
+  { do: 'build', taken: 0, foreign: [124] },
+  { do: 'reorg', depth: 1, retained: 0, isBroken: true },
+  { do: 'send', sender: 3, count: 2 },
+]
+
+describe('the reader of another thread', () => {
+  test('agrees with the txpool after each call and in each listener', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), fc.constantFrom(1, 64), (steps, buckets) => {
         const { apply } = worldOf(200, buckets)
@@ -43,7 +55,7 @@ describe('at random', () => {
     )
   })
 
-  test('in a long run, in which transactions leave for every reason there is', () => {
+  test('agrees in a long run with every reason for which a transaction leaves', () => {
     const { pool, writer, apply } = worldOf(64, 16)
     const reasons = new Set<string>()
     for (const now of fc.sample(step, { seed: LONG.seed, numRuns: LONG.steps })) {
@@ -65,38 +77,39 @@ describe('at random', () => {
     ])
   })
 
-  test('without room for all: more is expected, no nonce is too high, and then all is as before', () => {
+  test('never gives a nonce that is too high when memory is full, and recovers', () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 80 }),
         fc.integer({ min: 1, max: 9 }),
-        (steps, room) => {
-          const memory = createWaitingMemory({ transactions: room, buckets: 4 })
+        (steps, capacity) => {
+          const memory = createWaitingMemory({ transactions: capacity, buckets: 4 })
           const reader = openWaitingReader(memory)
           const { pool, writer, apply } = waitingWorld(ALL, openWaitingWriter(memory), () => {})
           for (const now of steps) {
             apply(now)
-            const said = answersOf(reader, ALL)
-            const right = answersOf(pool, ALL)
+            const said = responsesOf(reader, ALL)
+            const right = responsesOf(pool, ALL)
             const nonces = said.length - ALL.length
-            for (const [index, answer] of said.entries())
-              if (index < nonces) expect(answer).toBeLessThanOrEqual(right[index]!)
-              else if (writer.unlisted > 0) expect(answer).toBe(1)
-              else expect(answer).toBe(right[index])
+            for (const [index, response] of said.entries())
+              if (index < nonces) expect(response).toBeLessThanOrEqual(right[index]!)
+              else if (writer.unlisted > 0) expect(response).toBe(1)
+              else expect(response).toBe(right[index])
           }
           pool.rejected(ALL.map(({ hash }) => ({ hash, reason: 'gone', isUnwanted: true })))
           expect(writer.unlisted).toBe(0)
           const { pool: small, head } = testPool({}, writer)
           small.submit(transfer(0, 0).raw, at(head))
           expect(reader.nextNonce(addressOfSender(0), 0n)).toBe(1n)
-          expect(answersOf(reader, ALL)).toEqual(answersOf(small, ALL))
+          expect(responsesOf(reader, ALL)).toEqual(responsesOf(small, ALL))
         },
       ),
+      { examples: [[SENT_AGAIN, 1]] },
     )
   })
 })
 
-test('a nonce as high as there is, and a state that is ahead of the txpool', () => {
+test('the next nonce is right for the highest nonce and a state ahead of the txpool', () => {
   const memory = createWaitingMemory({ transactions: 8, buckets: 8 })
   const { pool } = testPool({}, openWaitingWriter(memory))
   const reader = openWaitingReader(memory)
@@ -109,7 +122,7 @@ test('a nonce as high as there is, and a state that is ahead of the txpool', () 
   expect(reader.nextNonce(addressOfSender(0), newest - 2n)).toBe(newest + 1n)
 })
 
-test('over those in blocks first, and then over those that wait: as the txpool counts them', () => {
+test('the next nonce counts included transactions first, and then waiting ones', () => {
   const memory = createWaitingMemory({ transactions: 8, buckets: 8 })
   const { pool } = testPool({}, openWaitingWriter(memory))
   const reader = openWaitingReader(memory)
@@ -123,22 +136,22 @@ test('over those in blocks first, and then over those that wait: as the txpool c
     )
 })
 
-test('who hears of a transaction after a rewind reads what is so for all senders', () => {
+test('a listener after a rewind reads the new result for all senders', () => {
   const memory = createWaitingMemory({ transactions: 8, buckets: 8 })
   const { pool, head } = testPool({}, openWaitingWriter(memory))
   const reader = openWaitingReader(memory)
   pool.submit(transfer(0, 1).raw, at(head))
   pool.submit(transfer(1, 0).raw, at(head))
-  const heard: bigint[] = []
-  pool.onPending(() => heard.push(reader.nextNonce(addressOfSender(1), 0n)))
+  const received: bigint[] = []
+  pool.onPending(() => received.push(reader.nextNonce(addressOfSender(1), 0n)))
   pool.rewind({ blockOf: () => undefined, nonceOf: () => 1n })
-  expect(heard).toEqual([0n])
+  expect(received).toEqual([0n])
 })
 
-test('rows come and go in any order, also in one bucket', () => {
+test('rows are added and removed in any order, also in one bucket', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat(40), fc.boolean()), { maxLength: 300 }), (steps) => {
-      const rows = new Rows(createRows({ most: 12, buckets: 4, keyWords: 1, dataWords: 1 }))
+      const rows = new Rows(createRows({ max: 12, buckets: 4, keyWords: 1, dataWords: 1 }))
       const known = new Map<number, number>()
       for (const [at, [n, isAdded]] of steps.entries()) {
         rows.aim(new Uint8Array([n, 0, 0, 0]))

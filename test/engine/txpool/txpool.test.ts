@@ -1,4 +1,4 @@
-/** The txpool: order, replacement, limits, hand-out and return. */
+/** The txpool: order, replacement, limits, offers and returns. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
@@ -20,7 +20,7 @@ import {
 
 const FREE = { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n }
 
-describe('replacement', () => {
+describe('a replacement', () => {
   const cases: [fee: bigint, tip: bigint, isAccepted: boolean][] = [
     [1_100n, 110n, true],
     [1_099n, 110n, false],
@@ -28,22 +28,25 @@ describe('replacement', () => {
     [5_000n, 100n, false],
     [5_000n, 5_000n, true],
   ]
-  test.each(cases)('1000/100 by %d/%d: %s', (maxFeePerGas, maxPriorityFeePerGas, isAccepted) => {
-    const { pool, head } = testPool()
-    const old = transfer(0, 0, { maxFeePerGas: 1_000n, maxPriorityFeePerGas: 100n })
-    const other = transfer(0, 0, { maxFeePerGas, maxPriorityFeePerGas })
-    pool.submit(old.raw, at(head))
-    const result = pool.submit(other.raw, at(head))
-    if (isAccepted) expect(result).toEqual({ hash: other.hash })
-    else
-      expect(result).toEqual({
-        error: { why: 'input', message: 'replacement transaction underpriced' },
-      })
-    expect(names(best(pool, want()))).toEqual(names([isAccepted ? other : old]))
-    expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
-  })
+  test.each(cases)(
+    'of 1000/100 by %d/%d is accepted: %s',
+    (maxFeePerGas, maxPriorityFeePerGas, isAccepted) => {
+      const { pool, head } = testPool()
+      const old = transfer(0, 0, { maxFeePerGas: 1_000n, maxPriorityFeePerGas: 100n })
+      const other = transfer(0, 0, { maxFeePerGas, maxPriorityFeePerGas })
+      pool.submit(old.raw, at(head))
+      const result = pool.submit(other.raw, at(head))
+      if (isAccepted) expect(result).toEqual({ hash: other.hash })
+      else
+        expect(result).toEqual({
+          error: { why: 'input', message: 'replacement transaction underpriced' },
+        })
+      expect(names(best(pool, want()))).toEqual(names([isAccepted ? other : old]))
+      expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
+    },
+  )
 
-  /** Floor of 110 % and strictly more, as in go-ethereum's legacypool. */
+  /** The minimum is the floor of 110 % and strictly more, like in go-ethereum's legacypool. */
   const rounded: [old: readonly [bigint, bigint], now: readonly [bigint, bigint], is: boolean][] = [
     [[100_000_000_000n, 15n], [110_000_000_000n, 16n], true],
     [[100_000_000_005n, 15n], [110_000_000_005n, 16n], true],
@@ -55,7 +58,7 @@ describe('replacement', () => {
     [[10n, 0n], [11n, 0n], false],
     [[10n, 0n], [11n, 1n], true],
   ]
-  test.each(rounded)('%o by %o: %s', (old, now, isAccepted) => {
+  test.each(rounded)('of %o by %o is accepted: %s', (old, now, isAccepted) => {
     const { pool, head } = testPool()
     const fees = ([maxFeePerGas, maxPriorityFeePerGas]: readonly [bigint, bigint]) => ({
       maxFeePerGas,
@@ -71,13 +74,19 @@ describe('replacement', () => {
     )
   })
 
-  test('the price of a legacy transaction is rounded down as well', () => {
+  test('of a legacy transaction has a price that is rounded down as well', () => {
     const { pool, head } = testPool()
     const legacy = (gasPrice: bigint, value: bigint) =>
       signTransaction(
         {
-          ...{ type: 0, chainId: CHAIN_ID, nonce: 0n, to: addressOfSender(1), value },
-          ...{ gasLimit: 21_000n, input: new Uint8Array(0), gasPrice },
+          type: 0,
+          chainId: CHAIN_ID,
+          nonce: 0n,
+          to: addressOfSender(1),
+          value,
+          gasLimit: 21_000n,
+          input: new Uint8Array(0),
+          gasPrice,
         },
         keyOfSender(0),
       )
@@ -86,16 +95,16 @@ describe('replacement', () => {
     expect(pool.submit(legacy(1_105n, 2n).raw, at(head))).toHaveProperty('hash')
   })
 
-  test('a fee of zero is not replaced by zero', () => {
+  test('of a zero fee by a zero fee is refused', () => {
     const { pool, head } = testPool()
     pool.submit(transfer(0, 0, FREE).raw, at(head), { isListed: true })
-    const again = transfer(0, 0, { ...FREE, value: 2n })
-    expect(pool.submit(again.raw, at(head))).toHaveProperty('error')
+    const resubmitted = transfer(0, 0, { ...FREE, value: 2n })
+    expect(pool.submit(resubmitted.raw, at(head))).toHaveProperty('error')
   })
 })
 
-describe('order', () => {
-  test('best tip first, nonces in order, the older one on a tie, later nonces behind', () => {
+describe('the txpool', () => {
+  test('offers the best tip first, then the oldest, with nonces in order', () => {
     const { pool, head } = testPool()
     const low = transfer(0, 0, { maxPriorityFeePerGas: 1n })
     const lowNext = transfer(0, 1, { maxPriorityFeePerGas: 900n })
@@ -110,7 +119,7 @@ describe('order', () => {
     expect(pool.counts()).toEqual({ pending: 6, queued: 1 })
   })
 
-  test('gas and count bound the choice; what does not fit keeps its later nonces back', () => {
+  test('offers within gas and count, without the later nonces of what does not fit', () => {
     const { pool, head } = testPool()
     const large = transfer(0, 0, { gasLimit: 100_000n, maxPriorityFeePerGas: 9n })
     const afterLarge = transfer(0, 1, { maxPriorityFeePerGas: 9n })
@@ -119,7 +128,7 @@ describe('order', () => {
     expect(names(best(pool, want({ gas: 63_000n, count: 2 })))).toEqual(names(small.slice(0, 2)))
   })
 
-  test('a zero fee waits for the whitelist contract', () => {
+  test('offers zero fees only when the whitelist contract is there', () => {
     const { pool, head } = testPool()
     const listed = { isListed: true }
     expect(pool.submit(transfer(0, 0, FREE).raw, at(head), listed)).toHaveProperty('hash')
@@ -130,18 +139,18 @@ describe('order', () => {
     expect(names(best(pool, want()))).toEqual(names([transfer(1, 0, FREE)]))
   })
 
-  test('where they are not wanted, they and what is behind them wait, and nobody is asked again', () => {
+  test('keeps back unwanted gasless transactions and those behind them', () => {
     const { pool, head } = testPool()
     head.isGaslessLive = true
-    const [free, behind, paying] = [transfer(0, 0, FREE), transfer(0, 1), transfer(1, 0)]
-    for (const { raw } of [free, behind, paying]) pool.submit(raw, at(head), { isListed: true })
+    const [free, later, paying] = [transfer(0, 0, FREE), transfer(0, 1), transfer(1, 0)]
+    for (const { raw } of [free, later, paying]) pool.submit(raw, at(head), { isListed: true })
     const offered = pool.best(want({ isGaslessWanted: false }))
     expect(names(offered.transactions)).toEqual(names([paying]))
     expect(offered.hasMore).toBe(false)
-    expect(names(best(pool, want()))).toEqual(names([free, behind]))
+    expect(names(best(pool, want()))).toEqual(names([free, later]))
   })
 
-  test('the whitelist is asked about a free call with which nothing else is wrong', () => {
+  test('requires the whitelist for a free call without other faults', () => {
     const { pool, head } = testPool()
     const free = transfer(0, 0, FREE)
     expect(pool.submit(free.raw, at(head))).toEqual({ unlisted: free })
@@ -154,47 +163,47 @@ describe('order', () => {
     ).not.toHaveProperty('unlisted')
   })
 
-  test('listeners hear of each transaction once, when nothing is missing before it', () => {
+  test('notifies listeners of each transaction once, when no nonce is missing', () => {
     const { pool, head } = testPool()
-    const heard: string[] = []
-    const stop = pool.onPending((hash) => heard.push(keyOf(hash)))
+    const received: string[] = []
+    const stop = pool.onPending((hash) => received.push(keyOf(hash)))
     const [a, b, c, d] = [0, 1, 2, 3].map((nonce) => transfer(0, nonce))
     pool.submit(c!.raw, at(head))
     pool.submit(b!.raw, at(head))
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
     pool.submit(a!.raw, at(head))
-    expect(heard).toEqual(names([a!, b!, c!]))
+    expect(received).toEqual(names([a!, b!, c!]))
     stop()
     pool.submit(d!.raw, at(head))
-    expect(heard).toHaveLength(3)
+    expect(received).toHaveLength(3)
   })
 
-  test('and of one that the sequencer has taken, though a flashblock with it was quicker, once', () => {
+  test('notifies them once of a transaction that was in a flashblock before', () => {
     const { pool, head } = testPool()
-    const heard: string[] = []
-    pool.onPending((hash) => heard.push(keyOf(hash)))
+    const received: string[] = []
+    pool.onPending((hash) => received.push(keyOf(hash)))
     const [a, b, c] = [transfer(0, 0), transfer(0, 1), transfer(1, 0)]
     pool.include(a, 7)
     head.nonces.set(keyOf(a.from), 1n)
     const taken = { isProven: true, isListed: true, isTaken: true }
     expect(pool.submit(a.raw, at(head))).toHaveProperty('error')
-    // Nobody says that it was sent here.
-    expect(heard).toEqual([])
+    // No listener learns that the transaction was sent here.
+    expect(received).toEqual([])
     pool.submit(a.raw, at(head), taken)
     pool.submit(a.raw, at(head), taken)
-    expect(heard).toEqual(names([a]))
-    // Told when it waited, or told before its flashblock was looked at.
+    expect(received).toEqual(names([a]))
+    // The transaction was reported when it waited, or before its flashblock was read.
     pool.submit(b.raw, at(head), taken)
     pool.include(b, 7)
     head.nonces.set(keyOf(a.from), 2n)
     pool.submit(b.raw, at(head), taken)
     pool.submit(c.raw, at(head), taken)
-    expect(heard).toEqual(names([a, b, c]))
+    expect(received).toEqual(names([a, b, c]))
   })
 })
 
-describe('limits', () => {
-  test('a sender: in all, and behind a missing nonce', () => {
+describe('the limits of the txpool', () => {
+  test('bound a sender in total and behind a missing nonce', () => {
     const { pool, head } = testPool({ perSender: 3, queuedPerSender: 1 })
     expect(pool.submit(transfer(0, 5).raw, at(head))).toHaveProperty('hash')
     expect(pool.submit(transfer(0, 6).raw, at(head))).toEqual({
@@ -207,12 +216,12 @@ describe('limits', () => {
     })
   })
 
-  test('a full pool loses far-future nonces first, then the cheapest', () => {
+  test('drop far-future nonces first, and then the cheapest', () => {
     const { pool, head } = testPool({ total: 3 })
     const far = transfer(0, 50, { maxPriorityFeePerGas: 500n })
-    const near = transfer(1, 2, { maxPriorityFeePerGas: 500n })
+    const closer = transfer(1, 2, { maxPriorityFeePerGas: 500n })
     const cheap = transfer(2, 0, { maxPriorityFeePerGas: 2n })
-    for (const { raw } of [far, near, cheap]) pool.submit(raw, at(head))
+    for (const { raw } of [far, closer, cheap]) pool.submit(raw, at(head))
     expect(pool.submit(transfer(3, 9).raw, at(head))).toHaveProperty('hash')
     expect(pool.get(far.hash)).toBeUndefined()
     expect(pool.submit(transfer(4, 90).raw, at(head))).toEqual({
@@ -222,7 +231,7 @@ describe('limits', () => {
     expect(pool.submit(transfer(5, 0, { maxPriorityFeePerGas: 3n }).raw, at(head))).toHaveProperty(
       'hash',
     )
-    expect([near.hash, cheap.hash].map((hash) => pool.get(hash) !== undefined)).toEqual([
+    expect([closer.hash, cheap.hash].map((hash) => pool.get(hash) !== undefined)).toEqual([
       false,
       true,
     ])
@@ -235,7 +244,7 @@ describe('limits', () => {
     expect(pool.counts()).toEqual({ pending: 3, queued: 0 })
   })
 
-  test('bytes', () => {
+  test('bound the bytes', () => {
     const { pool, head } = testPool({ totalBytes: 400 })
     for (let sender = 0; sender < 9; sender++)
       pool.submit(transfer(sender, 0, { maxPriorityFeePerGas: BigInt(sender + 1) }).raw, at(head))
@@ -243,7 +252,7 @@ describe('limits', () => {
     expect(pool.get(transfer(8, 0, { maxPriorityFeePerGas: 9n }).hash)).toBeDefined()
   })
 
-  test('age', () => {
+  test('bound the age', () => {
     const { pool, head, clock } = testPool({ expiryMs: 1_000 })
     pool.submit(transfer(0, 0).raw, at(head))
     clock.ms = 600
@@ -257,8 +266,8 @@ describe('limits', () => {
   })
 })
 
-describe('handed out', () => {
-  test('not twice; again once its flashblock is published without it', () => {
+describe('a selected transaction', () => {
+  test('is selected again only after its flashblock was published without it', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     pool.submit(a.raw, at(head))
@@ -273,14 +282,14 @@ describe('handed out', () => {
     expect(names(best(pool, want()))).toEqual(names([a, b]))
   })
 
-  test('what the asker has already is passed over', () => {
+  test('is not selected for a request that excludes it', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
     expect(names(best(pool, want({ excluded: [a.hash] })))).toEqual(names([b]))
   })
 
-  test('taken back: at once again', () => {
+  test('can be selected again at once after it was given back', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(1, 0)]
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
@@ -289,7 +298,7 @@ describe('handed out', () => {
     expect(names(best(pool, want()))).toEqual(names([b]))
   })
 
-  test('not replaced: whoever has it may have executed it', () => {
+  test('cannot be replaced, because the sequencer may have executed it', () => {
     const { pool, head } = testPool()
     const old = transfer(0, 0)
     const dearer = transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n })
@@ -302,13 +311,13 @@ describe('handed out', () => {
     expect(pool.submit(dearer.raw, at(head))).toEqual({ hash: dearer.hash })
   })
 
-  test('replaced when it was stopped before: to be tried again is not to be included', () => {
+  test('can be replaced after it was excluded and given back', () => {
     const { pool, head } = testPool()
     const old = transfer(0, 0)
     const dearer = transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n })
     pool.submit(old.raw, at(head))
     best(pool, want())
-    // Asked for others meanwhile, and then for everything again.
+    // Another request excluded it meanwhile, and then everything is requested again.
     best(pool, want({ excluded: [old.hash] }))
     pool.takeBack([old.hash])
     expect(best(pool, want())).toHaveLength(1)
@@ -318,17 +327,17 @@ describe('handed out', () => {
 
   const more: [name: string, options: Parameters<typeof want>[0], hasMore: boolean][] = [
     ['all', {}, false],
-    ['as many as are wanted', { count: 2 }, true],
-    ['what fits the gas', { gas: 43_000n }, true],
-    ['none that pays too little', { baseFee: 10_000n }, false],
+    ['a given number', { count: 2 }, true],
+    ['those that fit the gas', { gas: 43_000n }, true],
+    ['none, because all pay too little', { baseFee: 10_000n }, false],
   ]
-  test.each(more)('%s: says whether others are left', (_, options, hasMore) => {
+  test.each(more)('comes with whether others are left, for %s', (_, options, hasMore) => {
     const { pool, head } = testPool()
     for (const sender of [0, 1, 2]) pool.submit(transfer(sender, 0).raw, at(head))
     expect(pool.best(want(options)).hasMore).toBe(hasMore)
   })
 
-  test('news: of what can be handed out, new or again', () => {
+  test('counts as news when it can be selected, for the first time or again', () => {
     const { pool, head, news } = testPool()
     const counted = (act: () => void) => {
       const before = news.count
@@ -343,8 +352,8 @@ describe('handed out', () => {
     expect([settle(1), settle(2), settle(3)]).toEqual([0, 1, 0])
   })
 
-  test('taken for lost after a while', () => {
-    const { pool, head, clock } = testPool({ handedMs: 100 })
+  test('is taken for lost after a while', () => {
+    const { pool, head, clock } = testPool({ selectedMs: 100 })
     pool.submit(transfer(0, 0).raw, at(head))
     best(pool, want({ target: { number: 9, index: 0 } }))
     clock.ms = 101
@@ -352,7 +361,7 @@ describe('handed out', () => {
     expect(best(pool, want())).toHaveLength(1)
   })
 
-  test('rejected: gone, except for a nonce that only the sequencer sees', () => {
+  test('is dropped when rejected, unless its nonce is used at the sequencer only', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(1, 0)]
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
@@ -367,24 +376,24 @@ describe('handed out', () => {
     expect(pool.isExpected(b.hash)).toBe(false)
   })
 
-  test('rejected for good: not taken again for a while, with the reason', () => {
+  test('that is rejected for good is refused for a while, with the reason', () => {
     const { pool, head, clock } = testPool({ refused: 1, refusedMs: 100 })
     const [a, b] = [transfer(0, 0), transfer(1, 0)]
-    const again = ({ raw }: { readonly raw: Uint8Array }) => pool.submit(raw, at(head))
+    const resubmitted = ({ raw }: { readonly raw: Uint8Array }) => pool.submit(raw, at(head))
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
     pool.rejected([{ hash: a.hash, reason: 'too slow', isFinal: true }])
     const message = 'transaction was dropped: too slow'
-    expect(again(a)).toEqual({ error: { why: 'rejected', message } })
+    expect(resubmitted(a)).toEqual({ error: { why: 'rejected', message } })
     expect(pool.get(a.hash)).toBeUndefined()
     clock.ms = 100
-    expect(again(a)).toEqual({ hash: a.hash })
+    expect(resubmitted(a)).toEqual({ hash: a.hash })
     const all = [a, b].map(({ hash }) => ({ hash, reason: 'too slow', isFinal: true }))
     pool.rejected(all)
-    // No more than one is remembered.
-    expect([a, b].map((one) => 'error' in again(one))).toEqual([false, true])
+    // Only one rejection is remembered.
+    expect([a, b].map((one) => 'error' in resubmitted(one))).toEqual([false, true])
   })
 
-  test('a nonce that moved elsewhere is noticed', () => {
+  test('is dropped when its nonce was used elsewhere', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
@@ -394,9 +403,9 @@ describe('handed out', () => {
   })
 })
 
-describe('included', () => {
-  test('kept until canonical is past it, back after a flush, with its later nonces', () => {
-    const { pool, head, journal } = testPool({ keepBlocks: 2 })
+describe('an included transaction', () => {
+  test('is retained until canonical is past it, and returns after a flush', () => {
+    const { pool, head, journal } = testPool({ retentionBlocks: 2 })
     const [a, b, c] = [transfer(0, 0), transfer(0, 1), transfer(0, 2)]
     for (const { raw } of [a, b, c]) pool.submit(raw, at(head))
     best(pool, want({ count: 2 }))
@@ -420,24 +429,24 @@ describe('included', () => {
   })
 
   test.each<[string, bigint, 'left' | 'offered']>([
-    ['past it', 3n, 'left'],
-    ['to it', 2n, 'offered'],
-  ])('a nonce that rises without a transaction of the sender is seen, %s', (_name, nonce, then) => {
+    ['past its nonce', 3n, 'left'],
+    ['to its nonce', 2n, 'offered'],
+  ])('that this pool never saw is noticed when the nonce rises %s', (_name, nonce, then) => {
     const { pool, head } = testPool()
     const gapped = transfer(0, 2)
     pool.submit(gapped.raw, at(head))
     pool.settle(settled({ number: 8, index: 1 }, 7, movedTo(0n)))
     expect(pool.standingOf(gapped.hash)).toMatchObject({ why: 'waits' })
-    const told: Uint8Array[] = []
-    pool.onPending((hash) => told.push(hash))
+    const emitted: Uint8Array[] = []
+    pool.onPending((hash) => emitted.push(hash))
     pool.settle(settled({ number: 9, index: 1 }, 8, movedTo(nonce)))
     if (then === 'left') {
       expect(pool.standingOf(gapped.hash)).toEqual({ why: 'replaced', by: undefined })
-      expect(told).toEqual([])
-    } else expect(told).toEqual([gapped.hash])
+      expect(emitted).toEqual([])
+    } else expect(emitted).toEqual([gapped.hash])
   })
 
-  test('each block looks at some of the senders behind a missing nonce, in turn', () => {
+  test('that this pool never saw is looked for behind some missing nonces a block', () => {
     const { pool, head } = testPool({ gapSenders: 2 })
     const gapped = [0, 1, 2].map((sender) => transfer(sender, 2))
     for (const { raw } of gapped) pool.submit(raw, at(head))
@@ -449,14 +458,25 @@ describe('included', () => {
     expect([waiting(1), waiting(2)]).toEqual([1, 0])
   })
 
-  test('one that this pool never saw comes back too', () => {
+  test('that this pool never saw returns after a reorg as well', () => {
     const { pool } = testPool()
     pool.include(transfer(0, 0), 7)
     pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
     expect(names(best(pool, want()))).toEqual(names([transfer(0, 0)]))
   })
 
-  test('what was handed out for a chain that is gone waits again', () => {
+  test('no longer counts as included when it was sent again and then removed', () => {
+    const { pool, head } = testPool()
+    const [a, b] = [transfer(0, 0), transfer(0, 1)]
+    pool.include(b, 7)
+    // The view has lost the block, and the txpool has not seen this yet.
+    for (const { raw } of [a, b]) pool.submit(raw, at(head))
+    expect(pool.nextNonce(addressOfSender(0), 0n)).toBe(2n)
+    pool.rejected([a, b].map(({ hash }) => ({ hash, reason: 'it cannot be executed' })))
+    expect([0n, 1n].map((nonce) => pool.nextNonce(addressOfSender(0), nonce))).toEqual([0n, 1n])
+  })
+
+  test('returns after a reorg, and so does one that was only selected', () => {
     const { pool, head } = testPool()
     const [a, b] = [transfer(0, 0), transfer(0, 1)]
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
@@ -466,22 +486,22 @@ describe('included', () => {
     expect(names(best(pool, want({ target: { number: 6, index: 1 } })))).toEqual(names([a, b]))
   })
 
-  test('a shown transaction wins over the one that replaced it', () => {
+  test('wins over the transaction that replaced it in the pool', () => {
     const { pool, head } = testPool()
-    const [shown, other] = [
+    const [visible, other] = [
       transfer(0, 0),
       transfer(0, 0, { maxFeePerGas: 2_000n, maxPriorityFeePerGas: 2n }),
     ]
-    pool.submit(shown.raw, at(head))
+    pool.submit(visible.raw, at(head))
     best(pool, want())
     pool.submit(other.raw, at(head))
-    pool.include(shown, 3)
+    pool.include(visible, 3)
     expect(pool.isExpected(other.hash)).toBe(false)
     pool.rewind({ blockOf: () => undefined, nonceOf: () => 0n })
-    expect(names(best(pool, want()))).toEqual(names([shown]))
+    expect(names(best(pool, want()))).toEqual(names([visible]))
   })
 
-  test('a restart puts back what the journal has, funds or not', () => {
+  test('is not restored from the journal, and the others are, with or without funds', () => {
     const { pool, head, journal } = testPool()
     for (const nonce of [0, 1, 2]) pool.submit(transfer(0, nonce).raw, at(head))
     const after = testPool()
@@ -499,7 +519,7 @@ function movedTo(nonce: bigint): PlainHead {
   return head
 }
 
-describe('properties', () => {
+describe('any history of the txpool', () => {
   const step = fc.oneof(
     {
       weight: 6,
@@ -533,32 +553,32 @@ describe('properties', () => {
     return found
   }
 
-  test('bounds hold, nonces follow each other, nothing is handed out twice, a flush loses nothing that was shown', () => {
+  test('keeps bounds and nonce order, selects once and loses nothing visible', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const { pool, head } = testPool({ total: 12, perSender: 5, queuedPerSender: 2 })
         let block = 1
         let base = new Map<string, bigint>()
-        let shown: SignedTransaction[] = []
+        let visible: SignedTransaction[] = []
         for (const now of steps) {
           if (now.do === 'submit') pool.submit(made(now.sender, now.nonce, now.tip).raw, at(head))
           if (now.do === 'build') {
-            const handed = best(
+            const selected = best(
               pool,
               want({ count: now.count, head, target: { number: block, index: 1 } }),
             )
             const next = new Map(head.nonces)
-            for (const { from, nonce } of handed) {
+            for (const { from, nonce } of selected) {
               expect(nonce).toBe(next.get(keyOf(from)) ?? 0n)
               next.set(keyOf(from), nonce + 1n)
             }
             expect(
-              best(pool, want({ count: 99, head })).some((other) => handed.includes(other)),
+              best(pool, want({ count: 99, head })).some((other) => selected.includes(other)),
             ).toBe(false)
-            for (const transaction of handed.slice(0, now.taken)) {
+            for (const transaction of selected.slice(0, now.taken)) {
               head.nonces.set(keyOf(transaction.from), transaction.nonce + 1n)
               pool.include(transaction, block)
-              shown.push(transaction)
+              visible.push(transaction)
             }
             pool.settle(settled({ number: block + 1, index: 0 }, 0, head))
             block++
@@ -570,8 +590,8 @@ describe('properties', () => {
               blockOf: () => undefined,
               nonceOf: (address) => head.account(address).nonce,
             })
-            for (const { hash } of shown) expect(pool.get(hash)).toBeDefined()
-            shown = []
+            for (const { hash } of visible) expect(pool.get(hash)).toBeDefined()
+            visible = []
             base = new Map(head.nonces)
           }
           const { pending, queued } = pool.counts()

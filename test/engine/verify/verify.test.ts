@@ -1,4 +1,7 @@
-/** Chains of every fork, imported: each holds what it says, whatever its rules; and what a run leaves out when it is told to. */
+/**
+ * Chains of every fork are imported and verified under their rules; a run can leave out some
+ * checks.
+ */
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
@@ -11,7 +14,10 @@ import { type VerifyOptions, verify } from '../../../engine/verify/verify.ts'
 import { conformance, isAbsent } from '../../fixtures/blocks.ts'
 import { mulberry32 } from '../../kit/run-options.ts'
 
-/** Homestead to Osaka, with ommers, contracts that destroy themselves, roots in receipts; and a chain after the merge. */
+/**
+ * One chain covers Homestead to Osaka, with ommers, contracts that destroy themselves, and roots in
+ * receipts. The other chain is after the merge.
+ */
 const CHAINS = ['rpc-compat/tests', 'chain-facts/ethtest-chain'] as const
 const IMPORT_MS = 120_000
 
@@ -30,17 +36,17 @@ async function imported(directory: string): Promise<VerifyOptions> {
 }
 
 const isSkipped = CHAINS.some((one) => isAbsent(`${one}/chain.rlp`))
-describe.skipIf(isSkipped).each(CHAINS)('%s', (directory) => {
+describe.skipIf(isSkipped).each(CHAINS)('the verification of %s', (directory) => {
   let options: VerifyOptions
   beforeAll(async () => {
     options = await imported(directory)
   }, IMPORT_MS)
 
   test(
-    'all of it is right, each block comes out again',
+    'finds no fault and executes every block to its roots',
     async () => {
       const { findings, counts, head, isDone } = await verify(options)
-      expect(findings.kept).toEqual([])
+      expect(findings.retained).toEqual([])
       expect(isDone).toBe(true)
       expect(counts).toMatchObject({ blocks: head + 1, executed: head, notExecuted: 0 })
       expect(counts.accounts).toBeGreaterThan(0)
@@ -49,16 +55,16 @@ describe.skipIf(isSkipped).each(CHAINS)('%s', (directory) => {
     IMPORT_MS,
   )
 
-  test('some of it', async () => {
+  test('can check a sample', async () => {
     const { findings, counts, head } = await verify({ ...options, sample: 3 })
-    expect(findings.kept).toEqual([])
+    expect(findings.retained).toEqual([])
     expect(counts.blocks).toBeLessThan(head)
     expect(counts.accounts).toBeGreaterThan(0)
     expect(counts.accounts).toBeLessThanOrEqual(3)
     expect(counts.history).toBe(0)
   })
 
-  test('it stops when it is told to', async () => {
+  test('stops on request', async () => {
     const { isDone, counts } = await verify({ ...options, onStep: () => false })
     expect(isDone).toBe(false)
     expect(counts.promises).toBe(0)

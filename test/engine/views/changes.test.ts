@@ -1,26 +1,28 @@
-/** What is told of the way from one head to a later one: every key whose value differs, and nothing of another chain. */
+/**
+ * The changes between a head and a later one include every key whose value differs, and nothing of
+ * another chain.
+ */
 import { describe, expect, test } from 'vitest'
 import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
 import type { StateDiff } from '../../../engine/state/diff.ts'
 import { ReadSet } from '../../../engine/state/reads.ts'
 import { wordsOf } from '../../../engine/state/words.ts'
-import { tellChanges } from '../../../engine/views/changes.ts'
-import { notedReader } from '../../../engine/views/noted.ts'
+import { forEachChange, recordingReader } from '../../../engine/views/changes.ts'
 import { openState } from '../../../engine/views/reader.ts'
 import {
   append,
-  foldAll,
+  finished,
   GENESIS,
   heads,
   increment,
   newest,
   open,
-  whole,
+  persistAll,
   word,
 } from '../../fixtures/small-views.ts'
 import { ADDRESSES, SLOTS } from '../../fixtures/view-blocks.ts'
 
-/** Balance of an account, and its first slot where one is given. */
+/** The balance of an account, and its first slot where one is given. */
 type Values = Readonly<Record<number, readonly [balance: number, slot?: number]>>
 const diffOf = (values: Values): StateDiff =>
   Object.entries(values).map(([at, [balance, slot]]) => ({
@@ -35,61 +37,68 @@ function opened(pages?: number) {
   const made = open(pages)
   const { publisher, thread } = made
   const reader = thread(0)
-  const parent = whole(publisher, publisher.base, diffOf({ 0: [1, 1], 1: [1, 1] }))
+  const parent = finished(publisher, publisher.base, diffOf({ 0: [1, 1], 1: [1, 1] }))
   const payload = (values: Values, on = parent) => {
-    const block = publisher.begin(on, '0x0000000000000001')
+    const block = publisher.start(on, '0x0000000000000001')
     publisher.add(block, increment(block.number, 0, diffOf(values)))
     return block
   }
-  /** Names of the keys that reads of these are noted as: what the told hashes are held against. */
+  /**
+   * Maps the hash under which a read is recorded to the key's name, for comparison with the
+   * reported hashes.
+   */
   const named = new Map<number, string>()
   const { arena } = reader
   publisher.publish(heads(parent))
   const { lease } = newest(reader)
   const reads = new ReadSet(100)
-  const noted = notedReader(arena.seed, openState(reader, lease, lease.record.pending), reads)
+  const recorded = recordingReader(
+    arena.seed,
+    openState(reader, lease, lease.snapshot.pending),
+    reads,
+  )
   const out = new Uint32Array(18)
   for (const [at, address] of ADDRESSES.entries())
     for (const read of ['account', 'slot'] as const) {
-      reads.begin()
+      reads.start()
       reads.fields(0)
-      if (read === 'account') noted.account(wordsOf(address), out, 0)
-      else noted.slot(wordsOf(address), wordsOf(SLOTS[0]!), out, 0)
+      if (read === 'account') recorded.account(wordsOf(address), out, 0)
+      else recorded.slot(wordsOf(address), wordsOf(SLOTS[0]!), out, 0)
       named.set(reads.take()!.keys[0]!, `${read} ${at}`)
     }
   lease.release()
-  /** From the head of `record` to that of the newest one. */
-  function told(from: ReturnType<typeof headNow>, head: 'pending' | 'canonical' = 'pending') {
-    const { lease: held } = newest(reader)
+  /** Lists the changes from the head of `snapshot` to that of the newest one. */
+  function emitted(from: ReturnType<typeof headNow>, head: 'pending' | 'canonical' = 'pending') {
+    const { lease: pinned } = newest(reader)
     const keys = new Set<string>()
-    const { [head]: to, base } = held.record
-    const isWhole = tellChanges(arena, { from, to, base }, (hash) => {
+    const { [head]: to, base } = pinned.snapshot
+    const isComplete = forEachChange(arena, { from, to, base }, (hash) => {
       keys.add(named.get(hash) ?? 'a key that nobody knows')
     })
-    held.release()
-    return isWhole ? [...keys].toSorted() : undefined
+    pinned.release()
+    return isComplete ? [...keys].toSorted() : undefined
   }
   function headNow(head: 'pending' | 'canonical' = 'pending') {
-    const { lease: held } = newest(reader)
-    held.release()
-    return held.record[head]
+    const { lease: pinned } = newest(reader)
+    pinned.release()
+    return pinned.snapshot[head]
   }
-  return { ...made, parent, payload, told, headNow }
+  return { ...made, parent, payload, emitted, headNow }
 }
-describe('what a flashblock has changed', () => {
-  test('is told, but for what it has only touched', () => {
-    const { publisher, parent, payload, told, headNow } = opened()
+describe('the changes of a flashblock', () => {
+  test('include changed keys, and not those that were only touched', () => {
+    const { publisher, parent, payload, emitted, headNow } = opened()
     const block = payload({ 2: [9, 9] })
     publisher.publish(heads(parent, parent, block))
     const from = headNow()
     publisher.add(block, increment(block.number, 1, diffOf({ 0: [1, 5], 1: [2, 1], 2: [9, 9] })))
     publisher.publish(heads(parent, parent, block))
-    expect(told(from)).toEqual(['account 1', 'slot 0'])
-    expect(told(headNow())).toEqual([])
+    expect(emitted(from)).toEqual(['account 1', 'slot 0'])
+    expect(emitted(headNow())).toEqual([])
   })
 
-  test('and changed back is not', () => {
-    const { publisher, parent, payload, told, headNow } = opened()
+  test('leave out a key that was changed back', () => {
+    const { publisher, parent, payload, emitted, headNow } = opened()
     const block = payload({ 0: [1, 1] })
     publisher.publish(heads(parent, parent, block))
     const from = headNow()
@@ -97,22 +106,22 @@ describe('what a flashblock has changed', () => {
       publisher.add(block, increment(block.number, index + 1, diffOf({ 0: [value, value] })))
       publisher.publish(heads(parent, parent, block))
     }
-    expect(told(from)).toEqual([])
+    expect(emitted(from)).toEqual([])
   })
 
-  test('of which no older value is in a table is told in any case', () => {
-    const { publisher, parent, payload, told, headNow } = opened()
+  test('include a key without an older value in a diff layer', () => {
+    const { publisher, parent, payload, emitted, headNow } = opened()
     publisher.publish(heads(parent))
     const from = headNow()
     const block = payload({ 2: [0, 0] })
     publisher.publish(heads(parent, parent, block))
-    expect(told(from)).toEqual(['account 2', 'slot 2'])
+    expect(emitted(from)).toEqual(['account 2', 'slot 2'])
   })
 })
 
-describe('a head that has moved', () => {
-  test('over blocks: what the rest of the first and the others have changed', () => {
-    const { publisher, parent, payload, told, headNow } = opened()
+describe('the changes between two heads', () => {
+  test('include the rest of the first block and the blocks above it', () => {
+    const { publisher, parent, payload, emitted, headNow } = opened()
     const block = payload({ 0: [3] })
     publisher.publish(heads(parent, parent, block))
     const from = headNow()
@@ -121,52 +130,53 @@ describe('a head that has moved', () => {
     publisher.finish(block, next.header, next.hash)
     const above = payload({ 2: [3] }, block)
     publisher.publish(heads(parent, block, above))
-    expect(told(from)).toEqual(['account 1', 'account 2'])
-    expect(told(headNow('canonical'))).toEqual(['account 0', 'account 1', 'account 2'])
+    expect(emitted(from)).toEqual(['account 1', 'account 2'])
+    expect(emitted(headNow('canonical'))).toEqual(['account 0', 'account 1', 'account 2'])
   })
 
-  test('to another payload, or back, is of another chain', () => {
-    const { publisher, parent, payload, told, headNow } = opened()
+  test('are undefined for another payload or an earlier head', () => {
+    const { publisher, parent, payload, emitted, headNow } = opened()
     const block = payload({ 0: [3] })
     publisher.publish(heads(parent, parent, block))
     const from = headNow()
     publisher.publish(heads(parent))
-    expect(told(from)).toBe(undefined)
+    expect(emitted(from)).toBe(undefined)
     publisher.publish(heads(parent, parent, payload({ 0: [3] })))
-    expect(told(from)).toBe(undefined)
+    expect(emitted(from)).toBe(undefined)
   })
 
-  test('from the base, and from what was folded since', () => {
+  test('are known from the base on, and undefined once it moves past the start', () => {
     const made = opened()
-    const { publisher, store, parent, told, headNow } = made
+    const { publisher, store, parent, emitted, headNow } = made
     publisher.publish(heads(parent))
     const from = headNow('canonical')
-    const next = whole(publisher, parent, diffOf({ 1: [8] }))
+    const next = finished(publisher, parent, diffOf({ 1: [8] }))
     append(made, parent, diffOf({ 0: [1, 1], 1: [1, 1] }))
     publisher.publish(heads(next))
-    foldAll(store, parent)
-    publisher.folded(parent)
+    persistAll(store, parent)
+    publisher.persisted(parent)
     publisher.publish(heads(next))
-    // Nothing says what folded values were.
-    expect(told(from, 'canonical')).toEqual(['account 1'])
-    const last = whole(publisher, next, diffOf({ 2: [8] }))
+    // Persisted values are no longer known.
+    expect(emitted(from, 'canonical')).toEqual(['account 1'])
+    const last = finished(publisher, next, diffOf({ 2: [8] }))
     append(made, next, diffOf({ 1: [8] }))
-    foldAll(store, next)
-    publisher.folded(next)
+    persistAll(store, next)
+    publisher.persisted(next)
     publisher.publish(heads(last))
-    expect(told(from, 'canonical')).toBe(undefined)
+    expect(emitted(from, 'canonical')).toBe(undefined)
     expect(GENESIS).toBeLessThan(last.number)
   })
 
-  test('further than may be looked at', () => {
-    const { publisher, parent, told, headNow } = opened(400)
+  test('are undefined over more blocks than the limit', () => {
+    const { publisher, parent, emitted, headNow } = opened(400)
     publisher.publish(heads(parent))
     const from = headNow()
     let block = parent
-    for (let count = 0; count < 32; count++) block = whole(publisher, block, diffOf({ 1: [count] }))
+    for (let count = 0; count < 32; count++)
+      block = finished(publisher, block, diffOf({ 1: [count] }))
     publisher.publish(heads(parent, parent, block))
-    expect(told(from)).toEqual(['account 1'])
-    publisher.publish(heads(parent, parent, whole(publisher, block, diffOf({ 1: [99] }))))
-    expect(told(from)).toBe(undefined)
+    expect(emitted(from)).toEqual(['account 1'])
+    publisher.publish(heads(parent, parent, finished(publisher, block, diffOf({ 1: [99] }))))
+    expect(emitted(from)).toBe(undefined)
   })
 })

@@ -1,21 +1,32 @@
-/** What one thread does at each single access of another to shared memory: the places between two of them are few, and all are tried. */
+/**
+ * Another thread acts at each single access to shared memory. The moments between two accesses are
+ * few, and all are tried.
+ */
 import { expect, test } from 'vitest'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { FLOOR } from '../../../engine/views/arena.ts'
 import { interleaveEach } from '../../fixtures/interleave.ts'
-import { append, foldAll, heads, newest, open, whole, write } from '../../fixtures/small-views.ts'
+import {
+  append,
+  finished,
+  heads,
+  newest,
+  open,
+  persistAll,
+  write,
+} from '../../fixtures/small-views.ts'
 
-test('an unfold at any access of a read leaves the right answer, or none', () => {
+test('an unwind at any access of a read gives the right value or an error', () => {
   let voids = 0
   const accesses = interleaveEach(() => {
     const opened = open()
     const { publisher, store, thread } = opened
     publisher.publish(heads(publisher.base))
     const { read } = newest(thread(0))
-    const one = whole(publisher, publisher.base, write(1))
+    const one = finished(publisher, publisher.base, write(1))
     append(opened, one, write(1))
-    foldAll(store, one)
-    const other = whole(publisher, publisher.base, write(2))
+    persistAll(store, one)
+    const other = finished(publisher, publisher.base, write(2))
     return {
       run() {
         try {
@@ -31,15 +42,15 @@ test('an unfold at any access of a read leaves the right answer, or none', () =>
   expect([accesses, voids > 0]).toEqual([18, true])
 })
 
-test('a fold at any access of a read leaves the right answer', () => {
+test('a persist pass at any access of a read gives the right value', () => {
   const accesses = interleaveEach(() => {
     const opened = open()
     const { publisher, store, thread } = opened
     publisher.publish(heads(publisher.base))
     const { read } = newest(thread(0))
-    const one = whole(publisher, publisher.base, write(1))
+    const one = finished(publisher, publisher.base, write(1))
     append(opened, one, write(1))
-    return { run: () => expect(read()).toEqual([0, 0]), meanwhile: () => foldAll(store, one) }
+    return { run: () => expect(read()).toEqual([0, 0]), meanwhile: () => persistAll(store, one) }
   })
   expect(accesses).toBe(48)
 })

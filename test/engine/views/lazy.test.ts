@@ -1,9 +1,12 @@
-/** Views of a lazy directory: what is missing is said, what is fetched is seen at the next read, whoever reads. */
+/**
+ * Views of a lazy directory report missing keys, and show fetched values at the next read of any
+ * reader.
+ */
 import { expect, test } from 'vitest'
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { decodeHeader } from '../../../engine/primitives/header-codec.ts'
+import { decodeHeader } from '../../../engine/primitives/header.ts'
 import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
 import { concatBytes, ZERO_32 } from '../../../engine/primitives/words.ts'
 import { encodeAccount } from '../../../engine/state/account-codec.ts'
@@ -13,10 +16,10 @@ import { readAccount, readSlot } from '../../../engine/state/read.ts'
 import { MissingError, type StateReader, ViewError } from '../../../engine/state/reader.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
-import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
-import { beginLazy } from '../../../engine/storage/lazy/begin.ts'
+import { startLazyState } from '../../../engine/storage/lazy/directory.ts'
+import { createPersistence } from '../../../engine/storage/persistence/persistence.ts'
 import type { FillRow, StoredHead } from '../../../engine/storage/types.ts'
-import { createViews, keeperWords } from '../../../engine/views/arena.ts'
+import { createViews, persistenceWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import { openState, openViewThread } from '../../../engine/views/reader.ts'
 import type { BlockHandle } from '../../../engine/views/types.ts'
@@ -38,70 +41,76 @@ const chain = {
 function open() {
   const database = memoryDatabase()
   const first = sourceBlock(FIRST, ZERO_32)
-  const head = beginLazy(database, chain, startAt([first]))
+  const head = startLazyState(database, chain, startAt([first]))
   const views = createViews({ bytes: 2 ** 20, threads: 3, seed: 7, cacheEntries: 64 })
-  const keeper = createKeeper({
-    ...{ database, words: keeperWords(views), now: () => 0, foldDepth: 0, undoWindow: 4 },
+  const persistence = createPersistence({
+    database,
+    words: persistenceWords(views),
+    now: () => 0,
+    foldDepth: 0,
+    undoWindow: 4,
   })
   const publisher = openPublisher(views, head)
-  keeperWords(views).setFold(publisher.base.id)
+  persistenceWords(views).setPersistedId(publisher.base.id)
   const thread = (row: number) => openViewThread({ views, store: openStore(database), thread: row })
   let parent: { handle: BlockHandle; source: SourceBlock } = {
     handle: publisher.base,
     source: first,
   }
-  const show = (canonical: BlockHandle) =>
+  const publishCanonical = (canonical: BlockHandle) =>
     publisher.publish({ canonical, complete: canonical, pending: canonical, safe: 0, finalized: 0 })
-  show(publisher.base)
+  publishCanonical(publisher.base)
   return {
     thread,
-    words: keeperWords(views),
+    words: persistenceWords(views),
     chain: (row: number) =>
       openChainReader({
-        ...{ views, store: openStore(database), thread: row },
+        views,
+        store: openStore(database),
+        thread: row,
         chain: chain as unknown as ChainSpec,
       }),
-    /** As the writer does it. */
-    begin(blocks: readonly SourceBlock[], keptUpTo: number) {
+    /** Resyncs like the writer. */
+    start(blocks: readonly SourceBlock[], keptUpTo: number) {
       const { id } = publisher.stored(blocks.at(-1)!)
-      keeper.handle({
+      persistence.handle({
         ...({ type: 'begin', id, genesisNumber: FIRST } as const),
         start: { ...startAt(blocks), keptUpTo },
       })
-      const [answer] = keeper.step()
-      if (answer?.type !== 'begun') throw new Error(`it is ${answer?.type}`)
-      show(publisher.unfolded({ ...answer.head, id, unfolds: answer.unfolds }))
+      const [response] = persistence.step()
+      if (response?.type !== 'begun') throw new Error(`it is ${response?.type}`)
+      publishCanonical(publisher.unwound({ ...response.head, id, unwinds: response.unwinds }))
     },
     fill(rows: readonly FillRow[], block: StoredHead = parent.source) {
-      const answers = [...keeper.handle({ type: 'fill', request: 1, block, rows })]
-      while (keeper.hasWork()) answers.push(...keeper.step())
-      return answers.find((answer) => answer.type === 'filled')
+      const responses = [...persistence.handle({ type: 'fill', request: 1, block, rows })]
+      while (persistence.hasWork()) responses.push(...persistence.step())
+      return responses.find((response) => response.type === 'filled')
     },
-    /** Published and appended; `fold` folds it. */
-    block(diff: StateDiff, isPublishedAfterFold = true) {
+    /** Publishes and appends a block; `persist` persists it. */
+    block(diff: StateDiff, isPublishedAfterPersist = true) {
       const source = sourceBlock(parent.source.number + 1, parent.source.hash)
-      const handle = publisher.begin(parent.handle)
+      const handle = publisher.start(parent.handle)
       const header = decodeHeader(source.header)
       const { hash } = source
       publisher.add(handle, { index: 0, diff, header, hash, transactions: [] })
       publisher.finish(handle, header, hash)
-      publisher.handOver(handle)
+      publisher.submitForPersistence(handle)
       const { number } = source
       const ids = { id: handle.id, parentId: parent.handle.id, parentHash: parent.source.hash }
-      const rows = { header: source.header, transactions: [], receipts: [], momentary: [] }
-      keeper.handle({
+      const rows = { header: source.header, transactions: [], receipts: [], partialHeaders: [] }
+      persistence.handle({
         type: 'append',
         block: { ...ids, ...rows, number, hash, diff: encodeDiff(diff) },
       })
-      publisher.answered(handle)
-      show(handle)
+      publisher.onResponse(handle)
+      publishCanonical(handle)
       parent = { handle, source }
       return {
-        fold() {
-          while (keeper.hasWork()) keeper.step()
-          if (!isPublishedAfterFold) return
-          publisher.folded(handle)
-          show(handle)
+        persist() {
+          while (persistence.hasWork()) persistence.step()
+          if (!isPublishedAfterPersist) return
+          publisher.persisted(handle)
+          publishCanonical(handle)
         },
       }
     },
@@ -109,8 +118,8 @@ function open() {
 }
 
 const lease = (reader: ReturnType<ReturnType<typeof open>['thread']>) => {
-  const held = reader.leases.lease()
-  return { held, state: openState(reader, held, held.record.canonical) }
+  const pinned = reader.leases.lease()
+  return { pinned, state: openState(reader, pinned, pinned.snapshot.canonical) }
 }
 const missing = (work: () => unknown): string => {
   try {
@@ -122,7 +131,7 @@ const missing = (work: () => unknown): string => {
 }
 const nonceOf = (state: StateReader, address: Bytes) => readAccount(state, address)?.nonce
 
-test('missing is said each time, and what was fetched is seen at once by all', () => {
+test('missing keys are reported each time, and all readers see a fetched one at once', () => {
   const node = open()
   const [one, two] = [lease(node.thread(1)), lease(node.thread(2))]
   for (const { state } of [one, two, one]) {
@@ -143,7 +152,7 @@ test('missing is said each time, and what was fetched is seen at once by all', (
   }
 })
 
-test('a contract that is created has empty storage without a fetch: in its block, folded, and before it', () => {
+test('a new contract has empty storage without a fetch, in and before its block', () => {
   const node = open()
   node.fill([{ kind: 'account', address: A, value: undefined, hasNoStorage: false }])
   const before = lease(node.thread(2))
@@ -151,31 +160,31 @@ test('a contract that is created has empty storage without a fetch: in its block
   const slots = [{ key: KEY, before: ZERO_32, after: VALUE }]
   const block = node.block([{ ...change, slots }])
   const expectEmpty = () => {
-    const { state, held } = lease(node.thread(1))
+    const { state, pinned } = lease(node.thread(1))
     expect(readSlot(state, A, KEY)).toEqual(VALUE)
     expect(readSlot(state, A, VALUE)).toEqual(ZERO_32)
-    held.release()
+    pinned.release()
     expect(nonceOf(before.state, A)).toBeUndefined()
     expect(readSlot(before.state, A, KEY)).toEqual(ZERO_32)
     expect(readSlot(before.state, A, VALUE)).toEqual(ZERO_32)
   }
   expectEmpty()
-  block.fold()
+  block.persist()
   expectEmpty()
 })
 
-test('a reader that a fold overtook reads history, and misses what nobody knows', () => {
+test('a reader overtaken by a persist pass reads history, and misses unknown keys', () => {
   const node = open()
   node.fill([
     { kind: 'account', address: A, value: encodeAccount(account(4n)), hasNoStorage: false },
   ])
   const { state } = lease(node.thread(1))
   const change = { address: A, before: account(4n), after: account(5n), code: undefined }
-  node.block([{ ...change, slots: [{ key: KEY, before: VALUE, after: ZERO_32 }] }]).fold()
+  node.block([{ ...change, slots: [{ key: KEY, before: VALUE, after: ZERO_32 }] }]).persist()
   expect(nonceOf(state, A)).toBe(4n)
   expect(readSlot(state, A, KEY)).toEqual(VALUE)
   expect(missing(() => nonceOf(state, B))).toMatch(/^account 0xbb/)
-  // What is fetched at the new head was the same before it.
+  // The value fetched at the new head was the same before.
   node.fill([
     { kind: 'account', address: B, value: encodeAccount(account(9n)), hasNoStorage: false },
   ])
@@ -187,36 +196,38 @@ test('a value that is read in an old block counts as read', () => {
   node.fill([
     { kind: 'account', address: A, value: encodeAccount(account(4n)), hasNoStorage: false },
   ])
-  node.block([]).fold()
-  node.block([]).fold()
+  node.block([]).persist()
+  node.block([]).persist()
   const reader = node.thread(1)
-  const { held } = lease(reader)
-  const old = { ...held.record.canonical, height: FIRST, table: 0, tag: -1 }
+  const { pinned } = lease(reader)
+  const old = { ...pinned.snapshot.canonical, height: FIRST, diffLayer: 0, tag: -1 }
   expect(node.words.takeRead(A)).toBe(false)
-  expect(nonceOf(openState(reader, held, { ...old, tag: held.record.canonical.tag }), A)).toBe(4n)
+  expect(
+    nonceOf(openState(reader, pinned, { ...old, tag: pinned.snapshot.canonical.tag }), A),
+  ).toBe(4n)
   expect(node.words.takeRead(A)).toBe(true)
 })
 
-test('below its first block there is no state', () => {
+test('below the first block of a lazy state there is no state', () => {
   const node = open()
-  node.block([]).fold()
+  node.block([]).persist()
   const reader = node.thread(1)
-  const { held } = lease(reader)
-  const below = { ...held.record.canonical, height: FIRST - 1, table: 0 }
-  expect(blockAt(reader.arena, held.record.canonical, FIRST, FIRST - 1)).toBeUndefined()
-  const state = openState(reader, held, below)
+  const { pinned } = lease(reader)
+  const below = { ...pinned.snapshot.canonical, height: FIRST - 1, diffLayer: 0 }
+  expect(blockAt(reader.arena, pinned.snapshot.canonical, FIRST, FIRST - 1)).toBeUndefined()
+  const state = openState(reader, pinned, below)
   expect(() => readAccount(state, A)).toThrow(ViewError)
   expect(() => readSlot(state, concatBytes(A), KEY)).toThrow(/state of block 49 is not kept/)
 })
 
-test('begun anew: older views are void, kept blocks are readable, and no search goes over the hole', () => {
+test('a resync voids older views, retains blocks, and a search stops at the gap', () => {
   const node = open()
-  const kept = node.block([], true)
-  kept.fold()
+  const retained = node.block([], true)
+  retained.persist()
   const before = node.thread(1)
   const old = lease(before)
   const far = sourceChain(sourceBlock(FIRST + 100, ZERO_32), 257)
-  node.begin(far, FIRST + 1)
+  node.start(far, FIRST + 1)
   expect(() => readAccount(old.state, A)).toThrow(ViewError)
   const { view, release } = node.chain(2).lease('standard')
   expect(view.canonical.number).toBe(BigInt(FIRST + 356))
@@ -227,9 +238,9 @@ test('begun anew: older views are void, kept blocks are readable, and no search 
   ]
   expect(spans(FIRST, FIRST + 1).length).toBeGreaterThan(0)
   expect(spans(FIRST + 337, FIRST + 356).length).toBeGreaterThan(0)
-  // From kept blocks to the newest: what is between was never here.
+  // The blocks between the retained ones and the newest were never present.
   expect(() => spans(FIRST, FIRST + 356)).toThrow(/block 386 is not here/)
   expect(() => spans(FIRST + 1, FIRST + 2)).toThrow(/block 52 is not here/)
   release()
-  old.held.release()
+  old.pinned.release()
 })

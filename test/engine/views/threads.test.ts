@@ -1,18 +1,21 @@
-/** Threads that read while blocks are published, replaced, appended, folded, unfolded and pruned: no view is ever mixed. */
+/**
+ * Threads read while blocks are published, replaced, appended, persisted, unwound and pruned. No
+ * view may ever be mixed.
+ */
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterAll, expect, test } from 'vitest'
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { clearThread, createViews, keeperWords } from '../../../engine/views/arena.ts'
+import { clearThread, createViews, persistenceWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
 import { openSmall } from '../../fixtures/databases-open.ts'
 import { EMPTY_WORLD } from '../../fixtures/view-blocks.ts'
 import { plainChain } from '../../fixtures/view-chain.ts'
 import { Driver } from '../../fixtures/view-driver.ts'
-import { keeperDurable } from '../../fixtures/view-keeper.ts'
+import { persistenceDurable } from '../../fixtures/view-persistence.ts'
 import type { ViewThreadData, ViewThreadReport } from '../../fixtures/view-thread.ts'
 
 const GENESIS = 5
@@ -26,7 +29,7 @@ afterAll(() => database.close())
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-test('no thread ever sees a mixed view', async () => {
+test('no thread ever reads a mixed view', async () => {
   const views = createViews({
     bytes: 2 ** 18,
     threads: READERS + 2,
@@ -34,9 +37,9 @@ test('no thread ever sees a mixed view', async () => {
     pageBytes: 2048,
     cacheEntries: 64,
   })
-  const durable = keeperDurable({
+  const durable = persistenceDurable({
     database,
-    words: keeperWords(views),
+    words: persistenceWords(views),
     genesisNumber: GENESIS,
     pieces: 1,
     undoWindow: 16,
@@ -53,7 +56,7 @@ test('no thread ever sees a mixed view', async () => {
 
   const faults: string[] = []
   const seen = { checks: Array.from({ length: READERS + 2 }, () => 0), voids: 0, adopted: 0 }
-  /** By record: what the front holds until its worker has read it. */
+  /** The front's leases by snapshot, until its worker has read the snapshot. */
   const lent = new Map<number, () => void>()
   const readers = new Map<number, Worker>()
   function start(thread: number) {
@@ -62,19 +65,20 @@ test('no thread ever sees a mixed view', async () => {
       views,
       thread,
       genesisNumber: GENESIS,
-      keptBlocks: HISTORY - 20,
+      retainedBlocks: HISTORY - 20,
     }
     const path = new URL('../../fixtures/view-thread.ts', import.meta.url)
     const worker = new Worker(path, { workerData: data })
     worker.on('message', (report: ViewThreadReport) => {
-      // The last words of a thread that is being ended mean nothing: its calls return before they are done.
+      // The last messages of a thread that is being ended mean nothing, because its calls return
+      // before they are complete.
       if (!readers.has(thread)) return
       if (report.type === 'fault') faults.push(report.message)
       else if (report.type === 'adopted') {
-        if (!report.isHere)
-          faults.push(`record ${report.record} was refused while the front held it`)
-        lent.get(report.record)?.()
-        lent.delete(report.record)
+        if (!report.isPresent)
+          faults.push(`snapshot ${report.snapshot} was refused while the front held it`)
+        lent.get(report.snapshot)?.()
+        lent.delete(report.snapshot)
         seen.adopted++
       } else {
         seen.checks[thread]! += report.checks
@@ -110,27 +114,27 @@ test('no thread ever sees a mixed view', async () => {
     else if (what < 197) driver.flush()
     else if (what < 199 && lent.size < 2) {
       const leased = front.lease('flashblocks')
-      if (lent.has(leased.record)) leased.release()
+      if (lent.has(leased.snapshot)) leased.release()
       else {
-        lent.set(leased.record, leased.release)
-        readers.get(1 + choose(READERS))!.postMessage({ record: leased.record })
+        lent.set(leased.snapshot, leased.release)
+        readers.get(1 + choose(READERS))!.postMessage({ snapshot: leased.snapshot })
       }
-    } else if (seed % 5 === 0 && driver.folded.length > 3)
-      driver.branch(driver.folded.at(-1 - choose(3))!, seed)
+    } else if (seed % 5 === 0 && driver.persisted.length > 3)
+      driver.branch(driver.persisted.at(-1 - choose(3))!, seed)
   }
 
   const hasSeenAll = () =>
     ids.every((id) => seen.checks[id]! >= CHECKS) &&
     seen.adopted >= 10 &&
     seen.voids >= 10 &&
-    driver.folded.length > 30 &&
+    driver.persisted.length > 30 &&
     !readers.has(READERS + 1)
   const isBusy = () => faults.length === 0 && !hasSeenAll()
   while (isBusy()) {
     for (let n = 0; n < 20; n++) act()
     await turn()
     if (readers.get(READERS + 1) === victim && seen.checks[READERS + 1]! > 30) {
-      // Killed in the middle of a read; its row counts until it has ended.
+      // The thread is killed in the middle of a read; its row counts until it has ended.
       readers.delete(READERS + 1)
       void victim.terminate()
       await once(victim, 'exit')
@@ -141,7 +145,7 @@ test('no thread ever sees a mixed view', async () => {
   const workers = [...readers.values()]
   readers.clear()
   for (const worker of workers) await worker.terminate()
-  // Nothing is left behind: with all rows clear, every page but those of the tables in use comes back.
+  // With all rows clear, every page except those of the diff layers in use is freed.
   for (const id of ids) clearThread(views, id)
   for (const release of lent.values()) release()
   driver.flush()

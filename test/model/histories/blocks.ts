@@ -1,9 +1,12 @@
-/** Made-up blocks: a change of a small world and some transactions for each flashblock, in the form that the writer's own parts take. */
-import { envOf } from '../../../engine/chain/env.ts'
-import type { SealedBlock } from '../../../engine/chain/types.ts'
+/**
+ * Invented blocks: each flashblock changes a small world and brings some transactions. They have
+ * the form that the parts of the writer take.
+ */
+import { envOf } from '../../../engine/chain/block.ts'
+import type { UpstreamBlock } from '../../../engine/chain/types.ts'
 import type { ChainSpec, Rules } from '../../../engine/chainspec/types.ts'
 import type { BlockEnv } from '../../../engine/evm/engine.ts'
-import type { AheadExecution } from '../../../engine/execution/block/ahead.ts'
+import type { SpeculativeExecution } from '../../../engine/execution/block/speculative.ts'
 import type {
   BlockAttributes,
   BlockSums,
@@ -21,12 +24,12 @@ import {
   transactionsDigest,
   type World,
 } from '../../fixtures/view-blocks.ts'
-import { type Chain, lastOf, type Node, placeOf, worldOf } from './truth.ts'
+import { type Chain, lastOf, locationOf, type Node, worldOf } from './truth.ts'
 
 export type Random = (below: number) => number
 
-/** A block being executed, as far as the writer looks at one. */
-export class MadeUpExecution implements AheadExecution {
+/** A block during its execution, as far as the writer reads it. */
+export class MadeUpExecution implements SpeculativeExecution {
   readonly attributes: BlockAttributes
   readonly rules: Rules
   readonly env: BlockEnv
@@ -52,12 +55,15 @@ export class MadeUpExecution implements AheadExecution {
     this.env = envOf(parent.header, chain)
   }
 
-  /** A flashblock's worth. What changes state changes the sums: equal headers have equal states. */
+  /**
+   * Adds one flashblock. A change of state also changes the sums, so equal headers have equal
+   * states.
+   */
   add(transactions: readonly ExecutedTransaction[], isChanged: boolean): void {
     this.executed.push(...transactions)
     if (isChanged) this.#changes++
   }
-  /** Back to the newest flashblock of the node: there was no room. */
+  /** Goes back to the newest flashblock of the node, because the memory was full. */
   takeBack(isChanged: boolean): void {
     this.executed.length = this.#node.prefixes.at(-1)?.executed.length ?? 0
     if (isChanged) this.#changes--
@@ -83,16 +89,16 @@ export class MadeUpExecution implements AheadExecution {
     const before = worldOf(this.#node.parent!)
     return diffOf(before, worldOf(this.#node), before)
   }
-  readonly ahead = 0
-  async begin(): Promise<void> {}
+  readonly speculated = 0
+  async start(): Promise<void> {}
   execute = never
   refund = never
   finish = never
-  tryAhead = never
+  trySpeculatively = never
   take = never
   join = never
   state = never
-  undoAhead(): void {}
+  undoSpeculation(): void {}
   checkpoint = never
   revert = never
 }
@@ -100,7 +106,10 @@ const never = (): never => {
   throw new Error('made-up blocks execute nothing')
 }
 
-/** Transactions of a block that was dropped come again, in another order and with other receipts; the rest is new. */
+/**
+ * Picks transactions. Those of a dropped block come again, in another order and with other
+ * receipts; the others are new.
+ */
 export function pickTransactions(
   chain: Chain,
   { top, count, random }: { readonly top: Node; readonly count: number; readonly random: Random },
@@ -111,7 +120,7 @@ export function pickTransactions(
     const isFree =
       old !== undefined &&
       random(2) === 0 &&
-      placeOf(top, undefined, old.transaction.hash) === undefined &&
+      locationOf(top, undefined, old.transaction.hash) === undefined &&
       !picked.some(({ transaction }) => transaction === old.transaction)
     if (isFree) picked.push({ ...old, receipt: receiptWith(random(4)) })
     else picked.push(freshTransaction(chain, random))
@@ -126,14 +135,17 @@ function freshTransaction(chain: Chain, random: Random): ExecutedTransaction {
 }
 const receiptWith = (logs: number) => executed(1_000_000 + logs, 0, logs).receipt
 
-/** What a flashblock did to the world, by the names that are counted. */
+/** One flashblock's change of the world, under the name that is counted. */
 export type Change = {
   readonly world: World
   readonly what: 'wiped' | 'created' | 'code' | 'slots' | 'nothing'
   readonly account: number
 }
 
-/** One account is removed with its slots, made again, given code or other values; mostly the same one, often with values it had before. */
+/**
+ * Removes an account with its slots, creates it again, or gives it code or other values. It is
+ * mostly the same account, and its values often occurred before.
+ */
 export function changeWorld(from: World, random: Random): Change {
   const account = random(5) < 3 ? 0 : 1 + random(from.length - 1)
   const was = from[account]!
@@ -155,13 +167,13 @@ export function changeWorld(from: World, random: Random): Change {
   return set({ ...was, value, slots }, 'slots')
 }
 
-/** The block as its source decides it. */
-export function sealedOf(
+/** Builds the upstream block that decides this node. */
+export function upstreamBlockOf(
   node: Node,
   header: Header,
   stateRoot: Bytes,
   withdrawalsRoot: Bytes,
-): SealedBlock {
+): UpstreamBlock {
   return {
     payloadId: PAYLOAD_ID,
     parentHash: header.parentHash,

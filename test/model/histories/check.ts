@@ -1,86 +1,99 @@
-/** Compares what a leased view answers with the truth of its record: right, or "void" and "pruned" where that is allowed. */
+/**
+ * Compares the answers of a leased view with the truth of its snapshot. An answer is right, or it
+ * is "void" or "pruned" where the rules allow that.
+ */
 
 import { matches } from '../../../engine/chain/logs.ts'
 import type { Block, ChainView, LogPattern } from '../../../engine/chain/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hashHeader } from '../../../engine/primitives/header.ts'
 import type { Log } from '../../../engine/primitives/receipt.ts'
 import { encodeStoredReceipt } from '../../../engine/primitives/receipt-codec.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
-import { PlaceError, type StateReader, ViewError } from '../../../engine/state/reader.ts'
-import { FOLD, OLDEST } from '../../../engine/views/arena.ts'
+import {
+  FlashblockUnavailableError,
+  type StateReader,
+  ViewError,
+} from '../../../engine/state/reader.ts'
+import { OLDEST, PERSISTED_ID } from '../../../engine/views/arena.ts'
 import { foundLogs } from '../../fixtures/found-logs.ts'
 import { ADDRESSES, type World } from '../../fixtures/view-blocks.ts'
 import type { Random } from './blocks.ts'
-import { GENESIS, type Held, type Machine } from './machine.ts'
-import { differenceOf, slotsOf } from './state.ts'
+import { differenceOf, slotsOf } from './compare-state.ts'
+import { GENESIS, type Machine, type Pinned } from './machine.ts'
 import {
   ancestorAt,
   isAncestor,
   lastOf,
+  locationOf,
   type Node,
   type Prefix,
-  placeOf,
-  shownPrefix,
+  visiblePrefix,
   worldOf,
 } from './truth.ts'
 
-/** One block of the view chosen at random, and some questions about others. */
-export function checkSample(machine: Machine, held: Held, random: Random): void {
-  const { top } = headsOf(held)
+/** Checks one random block of the view, and asks some questions about others. */
+export function checkSample(machine: Machine, pinned: Pinned, random: Random): void {
+  const { top } = headsOf(pinned)
   const { nodes, transactions } = machine.truth
   const heights = top.number - GENESIS + 1
-  // Mostly near the head, where the tables are, or at the base, where they end; else anywhere.
+  // Most samples are near the head, where the diff layers are, or at the base, where they end.
   const back = random(random(3) === 0 ? heights : Math.min(heights, 7))
-  const number = random(4) === 0 ? held.shown.base.number : top.number - back
-  checkHeight(machine, held, { number, random, isWhole: random(3) === 0 })
-  checkStranger(machine, held, nodes.at(-1 - random(Math.min(nodes.length, 60)))!)
+  const number = random(4) === 0 ? pinned.visible.base.number : top.number - back
+  checkHeight(machine, pinned, { number, random, isComplete: random(3) === 0 })
+  checkStranger(machine, pinned, nodes.at(-1 - random(Math.min(nodes.length, 60)))!)
   const transaction = transactions.at(-1 - random(Math.min(transactions.length, 80)))
-  if (transaction !== undefined) checkPlace(machine, held, transaction.transaction.hash)
+  if (transaction !== undefined) checkLocation(machine, pinned, transaction.transaction.hash)
   if (random(4) === 0) {
     const node = ancestorAt(top, top.number - random(Math.min(heights, PREFIXES_BACK)))!
-    checkPrefix(machine, held, { node, at: random(node.prefixes.length), random })
-    checkFlashblock(machine, held, { node, at: random(node.prefixes.length + 1), random })
+    checkPrefix(machine, pinned, { node, at: random(node.prefixes.length), random })
+    checkFlashblock(machine, pinned, { node, at: random(node.prefixes.length + 1), random })
   }
   if (random(6) === 0) {
     const last = top.number - random(Math.min(heights, 30))
-    checkLogs(machine, held, { last, first: last - random(8), random })
+    checkLogs(machine, pinned, { last, first: last - random(8), random })
   }
 }
 
-/** Every block of the view, newest first, and whatever else was made lately. */
-export function checkAll(machine: Machine, held: Held, random: Random): void {
-  const { top } = headsOf(held)
+/** Checks every block of the view, newest first, and all blocks and transactions made lately. */
+export function checkAll(machine: Machine, pinned: Pinned, random: Random): void {
+  const { top } = headsOf(pinned)
   for (let node: Node | undefined = top; node !== undefined; node = node.parent) {
-    checkHeight(machine, held, { number: node.number, random, isWhole: true })
+    checkHeight(machine, pinned, { number: node.number, random, isComplete: true })
     if (node.number > top.number - PREFIXES_BACK)
       for (let at = 0; at < node.prefixes.length; at++) {
-        checkPrefix(machine, held, { node, at, random })
-        checkFlashblock(machine, held, { node, at, random })
+        checkPrefix(machine, pinned, { node, at, random })
+        checkFlashblock(machine, pinned, { node, at, random })
       }
   }
-  for (const node of machine.truth.nodes.slice(-60)) checkStranger(machine, held, node)
+  for (const node of machine.truth.nodes.slice(-60)) checkStranger(machine, pinned, node)
   for (const { transaction } of machine.truth.transactions.slice(-60))
-    checkPlace(machine, held, transaction.hash)
-  checkLogs(machine, held, { first: GENESIS, last: top.number, random })
+    checkLocation(machine, pinned, transaction.hash)
+  checkLogs(machine, pinned, { first: GENESIS, last: top.number, random })
 }
-/** Blocks below the head whose hashes between flashblocks are asked for: the store keeps 64. */
+/**
+ * The hashes between flashblocks are requested for this many blocks below the head. The store keeps
+ * 64.
+ */
 const PREFIXES_BACK = 9
 
-/** What the view shows as its newest block, up to which flashblock, and as `latest`. */
-export function headsOf({ shown, endpoint }: Held) {
-  const { canonical, complete, pending, index } = shown
+/** Returns the newest block of the view, its newest visible flashblock, and `latest`. */
+export function headsOf({ visible, endpoint }: Pinned) {
+  const { canonical, complete, pending, index } = visible
   if (endpoint === 'standard') return { top: canonical, index: undefined, latest: canonical }
   return { top: pending, index, latest: complete }
 }
 
-/** The state that the writer builds on. @throws {ViewError} */
+/**
+ * Checks the state that the writer builds on.
+ * @throws {ViewError}
+ */
 export function checkParentState(
   machine: Machine,
-  held: Held,
+  pinned: Pinned,
   { parent, random }: { readonly parent: Node; readonly random: Random },
 ): void {
-  const { view } = held.leased
+  const { view } = pinned.leased
   const block = view.block({ hash: parent.final!.hash, requireCanonical: false })
   if (block === undefined) throw new Mismatch(`the writer finds no block ${parent.number}`)
   const state = view.state(block)
@@ -90,31 +103,31 @@ export function checkParentState(
 
 function checkHeight(
   machine: Machine,
-  held: Held,
-  at: { readonly number: number; readonly random: Random; readonly isWhole: boolean },
+  pinned: Pinned,
+  at: { readonly number: number; readonly random: Random; readonly isComplete: boolean },
 ): void {
   const { number, random } = at
-  const { view } = held.leased
-  const { top, index } = headsOf(held)
+  const { view } = pinned.leased
+  const { top, index } = headsOf(pinned)
   const node = ancestorAt(top, number)!
-  const prefix = shownPrefix(node, node === top ? index : undefined)
+  const prefix = visiblePrefix(node, node === top ? index : undefined)
   const isPrefix = node === top && index !== undefined
   const hash = isPrefix ? prefix.hash : node.final!.hash
-  allowing(machine, held, { number }, () => {
+  allowing(machine, pinned, { number }, () => {
     const block = view.block({ number: BigInt(number) })
-    const name = `${nameOf(node, isPrefix ? index : undefined)} in record ${view.record}`
+    const name = `${nameOf(node, isPrefix ? index : undefined)} in snapshot ${view.snapshot}`
     if (block === undefined) throw new Mismatch(`${name}: there is none`)
     sameBytes(block.hash, hash, `hash of ${name}`)
     same(block.flashblockIndex, isPrefix ? index : undefined, `index of ${name}`)
-    if (at.isWhole) checkContents(view, block, { prefix, name })
+    if (at.isComplete) checkContents(view, block, { prefix, name })
     const byHash = view.block({ hash, requireCanonical: true })
     sameBytes(byHash?.hash, hash, `by hash, ${name}`)
-    checkState(machine, held, { block, node, prefix, random })
+    checkState(machine, pinned, { block, node, prefix, random })
   })
-  if (number === top.number) checkHeads(machine, held)
+  if (number === top.number) checkHeads(machine, pinned)
 }
 
-/** Header, transactions, receipts, and where they are found. */
+/** Compares header, transactions, receipts, and the locations of the transactions. */
 function checkContents(
   view: ChainView,
   block: Block,
@@ -132,16 +145,16 @@ function checkContents(
     sameBytes(found && encodeStoredReceipt(found), encodeStoredReceipt(receipt), `receipt, ${what}`)
     same(block.firstLogIndex(at), logs, `first log, ${what}`)
     logs += receipt.logs.length
-    const place = view.findTransaction(transaction.hash)
-    same(place?.index, at, `place, ${what}`)
-    sameBytes(place?.block.hash, block.hash, `block, ${what}`)
+    const location = view.findTransaction(transaction.hash)
+    same(location?.index, at, `location, ${what}`)
+    sameBytes(location?.block.hash, block.hash, `block, ${what}`)
   }
   same(block.transaction(prefix.executed.length), undefined, `one more transaction of ${name}`)
 }
 
 function checkState(
   machine: Machine,
-  held: Held,
+  pinned: Pinned,
   at: {
     readonly block: Block
     readonly node: Node
@@ -150,10 +163,10 @@ function checkState(
   },
 ): void {
   const { block, node, prefix, random } = at
-  const name = `${nameOf(node, block.flashblockIndex)} in record ${held.leased.view.record}`
+  const name = `${nameOf(node, block.flashblockIndex)} in snapshot ${pinned.leased.view.snapshot}`
   const isPrefix = block.flashblockIndex !== undefined
-  allowing(machine, held, { number: node.number, isPrefix }, () => {
-    const state = held.leased.view.state(block)
+  allowing(machine, pinned, { number: node.number, isPrefix }, () => {
+    const state = pinned.leased.view.state(block)
     sameState(state, { world: prefix.world, random }, `state of ${name}`)
     machine.counts.add('states')
     const below = GENESIS + random(node.number - GENESIS + 2)
@@ -161,19 +174,19 @@ function checkState(
     const hash = state.blockHash(BigInt(below))
     if (wanted === undefined) same(hash, undefined, `number ${below} to hash in ${name}`)
     else sameBytes(hash, wanted, `number ${below} to hash in ${name}`)
-    if (node.number < held.shown.base.number || random(3) !== 0) return
-    allowing(machine, held, { number: node.number, isListing: true }, () => {
+    if (node.number < pinned.visible.base.number || random(3) !== 0) return
+    allowing(machine, pinned, { number: node.number, isListing: true }, () => {
       const account = random(ADDRESSES.length)
       same(slotsOf(state, account), prefix.world[account]!.slots.join(), `slots in ${name}`)
     })
   })
 }
 
-function checkHeads(machine: Machine, held: Held): void {
-  const { view } = held.leased
-  const { top, index, latest } = headsOf(held)
-  const { canonical, safe, finalized } = held.shown
-  allowing(machine, held, { number: finalized }, () => {
+function checkHeads(machine: Machine, pinned: Pinned): void {
+  const { view } = pinned.leased
+  const { top, index, latest } = headsOf(pinned)
+  const { canonical, safe, finalized } = pinned.visible
+  allowing(machine, pinned, { number: finalized }, () => {
     same(Number(view.pending.number), top.number, 'pending')
     if (index !== undefined) same(view.pending.index, index, 'index of pending')
     sameBytes(view.latest.hash, latest.final!.hash, 'latest')
@@ -185,90 +198,95 @@ function checkHeads(machine: Machine, held: Held): void {
   })
 }
 
-/** A block of any branch is found where it is on the view's chain, and not otherwise. */
-function checkStranger(machine: Machine, held: Held, node: Node): void {
-  const { top, index } = headsOf(held)
+/** The view must find a block of any branch exactly when the block is on the chain of the view. */
+function checkStranger(machine: Machine, pinned: Pinned, node: Node): void {
+  const { top, index } = headsOf(pinned)
   const { hash } = node.final!
-  allowing(machine, held, { number: node.number }, () => {
-    const found = held.leased.view.block({ hash, requireCanonical: false })
+  allowing(machine, pinned, { number: node.number }, () => {
+    const found = pinned.leased.view.block({ hash, requireCanonical: false })
     if (isAncestor(node, top) && (node !== top || index === undefined))
       sameBytes(found?.hash, hash, `block ${node.number} of this chain by hash`)
     else same(found === undefined, true, `block ${node.number} of another chain is not found`)
   })
 }
 
-/** So is a transaction. */
-function checkPlace(machine: Machine, held: Held, hash: Bytes): void {
-  const { top, index } = headsOf(held)
-  const wanted = placeOf(top, index, hash)
-  allowing(machine, held, { number: wanted?.node.number ?? top.number }, () => {
-    const { view } = held.leased
+/** The view must find a transaction exactly when its block is on the chain of the view. */
+function checkLocation(machine: Machine, pinned: Pinned, hash: Bytes): void {
+  const { top, index } = headsOf(pinned)
+  const wanted = locationOf(top, index, hash)
+  allowing(machine, pinned, { number: wanted?.node.number ?? top.number }, () => {
+    const { view } = pinned.leased
     const found = view.findTransaction(hash)
     same(found && Number(found.block.number), wanted?.node.number, 'block of a transaction')
     same(found?.index, wanted?.at, 'index of a transaction')
-    const [folded] = view.foldedNumbers([hash])
-    if (folded === undefined) return
-    machine.counts.add('found in a folded block')
-    same(folded, wanted?.node.number, 'folded block of a transaction')
+    const [persisted] = view.persistedNumbers([hash])
+    if (persisted === undefined) return
+    machine.counts.add('found in a persisted block')
+    same(persisted, wanted?.node.number, 'folded block of a transaction')
   })
 }
 
-/** A block as it was between two of its flashblocks: by the hash that it had then. */
+/** Asks for a block between two of its flashblocks, by the hash that it had then. */
 function checkPrefix(
   machine: Machine,
-  held: Held,
+  pinned: Pinned,
   one: { readonly node: Node; readonly at: number; readonly random: Random },
 ): void {
   const { node, at, random } = one
-  const { view } = held.leased
-  const { top, index } = headsOf(held)
+  const { view } = pinned.leased
+  const { top, index } = headsOf(pinned)
   if (node.parent === undefined) return
   const { hash } = node.prefixes[at]!
-  // Empty flashblocks leave the header as it was.
+  // Several prefixes can have one hash, because an empty flashblock leaves the header as it was.
   const last = node === top && index !== undefined ? index : node.prefixes.length - 1
   const equals = node.prefixes.findLastIndex(
     (each, other) => other <= last && equalBytes(each.hash, hash),
   )
-  const name = `${nameOf(node, at)} by its hash in record ${view.record}`
-  allowing(machine, held, { number: node.number }, () => {
+  const name = `${nameOf(node, at)} by its hash in snapshot ${view.snapshot}`
+  allowing(machine, pinned, { number: node.number }, () => {
     const block = view.block({ hash, requireCanonical: false })
-    if (held.endpoint === 'standard' || equals < 0) {
+    if (pinned.endpoint === 'standard' || equals < 0) {
       same(block === undefined, true, `no ${name}`)
       return
     }
-    // From the tables of this run, or from the store; not where the block came whole.
+    // The block comes from the diff layers of this run or from the store. A full block has no
+    // prefixes.
     if (block === undefined) {
-      same(node.isMomentaryKept, false, `that there is no ${name}`)
+      same(node.isPartialRetained, false, `that there is no ${name}`)
       return
     }
     same(block.flashblockIndex, equals, name)
     const prefix = node.prefixes[equals]!
     checkContentsOfPrefix(block, prefix, name)
     machine.counts.add('prefixes')
-    const isFolded = node.number <= held.shown.base.number || machine.truth.recovered.has(node)
-    allowing(machine, held, { number: node.number, isPrefix: true, isFolded }, () => {
+    const isPersisted =
+      node.number <= pinned.visible.base.number || machine.truth.recovered.has(node)
+    allowing(machine, pinned, { number: node.number, isPrefix: true, isPersisted }, () => {
       const state = view.state(block)
       sameState(state, { world: prefix.world, random }, `state of ${name}`)
     })
   })
 }
 
-/** The same by number and index: as long as its block is not folded in the record, and came with flashblocks in this run. */
+/**
+ * Asks for a block between two of its flashblocks by number and index. The view has it until the
+ * block is persisted, if its flashblocks came in this run.
+ */
 function checkFlashblock(
   machine: Machine,
-  held: Held,
+  pinned: Pinned,
   one: { readonly node: Node; readonly at: number; readonly random: Random },
 ): void {
   const { node, at, random } = one
-  const { view } = held.leased
-  const { top, index } = headsOf(held)
-  const isTold = node.isMomentaryKept && !machine.truth.recovered.has(node)
-  const isHeld = node.number > held.shown.base.number && isTold
+  const { view } = pinned.leased
+  const { top, index } = headsOf(pinned)
+  const isEmitted = node.isPartialRetained && !machine.truth.recovered.has(node)
+  const isRetained = node.number > pinned.visible.base.number && isEmitted
   const last = node === top && index !== undefined ? index : node.prefixes.length - 1
-  const name = `${nameOf(node, at)} by its index in record ${view.record}`
-  allowing(machine, held, { number: node.number }, () => {
+  const name = `${nameOf(node, at)} by its index in snapshot ${view.snapshot}`
+  allowing(machine, pinned, { number: node.number }, () => {
     const found = flashblockOf(view, node.number, at)
-    if (!isHeld) {
+    if (!isRetained) {
       same(found, 'gone', `what is no ${name}`)
       machine.counts.add('flashblocks gone')
       return
@@ -290,7 +308,7 @@ function flashblockOf(view: ChainView, number: number, index: number): Block | u
   try {
     return view.block({ flashblock: { number: BigInt(number), index } })
   } catch (error) {
-    if (error instanceof PlaceError && error.why === 'gone') return 'gone'
+    if (error instanceof FlashblockUnavailableError && error.why === 'gone') return 'gone'
     throw error
   }
 }
@@ -303,15 +321,15 @@ function checkContentsOfPrefix(block: Block, prefix: Prefix, name: string): void
     sameBytes(hashes[at], transaction.hash, `transaction ${at} of ${name}`)
 }
 
-/** Logs of a range of blocks, by address. */
+/** Searches the logs of a range of blocks. */
 function checkLogs(
   machine: Machine,
-  held: Held,
+  pinned: Pinned,
   range: { readonly first: number; readonly last: number; readonly random: Random },
 ): void {
   const { last, random } = range
-  const { view } = held.leased
-  const { top, index } = headsOf(held)
+  const { view } = pinned.leased
+  const { top, index } = headsOf(pinned)
   const first = Math.max(GENESIS, range.first)
   const filter = {
     fromBlock: BigInt(first),
@@ -321,15 +339,15 @@ function checkLogs(
   const wanted: string[] = []
   for (let number = first; number <= last; number++) {
     const node = ancestorAt(top, number)!
-    const { executed } = node === top ? shownPrefix(node, index) : lastOf(node)
+    const { executed } = node === top ? visiblePrefix(node, index) : lastOf(node)
     let at = 0
     for (const { transaction, receipt } of executed)
       for (const log of receipt.logs) {
-        const place = `${number}:${at++}`
-        if (matches(log, filter)) wanted.push(`${place} ${hex(transaction.hash)}`)
+        const where = `${number}:${at++}`
+        if (matches(log, filter)) wanted.push(`${where} ${hex(transaction.hash)}`)
       }
   }
-  allowing(machine, held, { number: first }, () => {
+  allowing(machine, pinned, { number: first }, () => {
     const found = foundLogs(view, filter, {
       maxLogs: 10_000,
       maxReads: 10_000,
@@ -346,7 +364,10 @@ function checkLogs(
   })
 }
 
-/** Up to three alternatives at a position, some of them of logs that there were; mostly one or two positions. */
+/**
+ * Builds a pattern of up to three alternatives at a position, some from existing logs. Most
+ * patterns have one or two positions.
+ */
 function patternOf(machine: Machine, random: Random): LogPattern {
   const logs = machine.truth.transactions.slice(-30).flatMap(({ receipt }) => receipt.logs)
   const values = (of: (log: Log) => Bytes, chance: number) =>
@@ -361,31 +382,31 @@ function patternOf(machine: Machine, random: Random): LogPattern {
   return { addresses, topics: topics.slice(0, random(4)) }
 }
 
-/** Runs a question; a refusal is right only where the record's protection has ended. */
+/** Runs a question. A refusal is right only where the protection of the snapshot has ended. */
 function allowing(
   machine: Machine,
-  { shown }: Held,
+  { visible }: Pinned,
   about: {
     readonly number: number
     readonly isPrefix?: boolean
-    readonly isFolded?: boolean
+    readonly isPersisted?: boolean
     readonly isListing?: boolean
   },
-  ask: () => void,
+  request: () => void,
 ): void {
   try {
-    ask()
+    request()
   } catch (error) {
     if (!(error instanceof ViewError)) throw error
     const { words } = machine.arena
-    const isUnfolded = machine.unfolds.raised > shown.unfolds
-    const isPruned = Math.min(about.number, shown.base.number) < Atomics.load(words, OLDEST)
-    const isOvertaken = machine.truth.find(Atomics.load(words, FOLD)) !== shown.base
+    const isUnwound = machine.unwinds.raised > visible.unwinds
+    const isPruned = Math.min(about.number, visible.base.number) < Atomics.load(words, OLDEST)
+    const isOvertaken = machine.truth.find(Atomics.load(words, PERSISTED_ID)) !== visible.base
     const isAllowed =
       error.reason === 'void'
-        ? isUnfolded || (about.isListing === true && isOvertaken)
+        ? isUnwound || (about.isListing === true && isOvertaken)
         : error.reason === 'pruned' &&
-          (isPruned || (about.isPrefix === true && about.isFolded !== false))
+          (isPruned || (about.isPrefix === true && about.isPersisted !== false))
     if (!isAllowed) throw new Mismatch(`not allowed: ${error.reason}: ${error.message}`)
     machine.counts.add(`refused: ${error.reason}`)
   }
@@ -412,7 +433,7 @@ function sameBytes(found: Bytes | 'missing' | undefined, wanted: Bytes, what: st
     )
 }
 
-/** An answer that is not the truth. */
+/** A response differs from the truth. */
 export class Mismatch extends Error {
   override name = 'Mismatch'
 }

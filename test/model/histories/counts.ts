@@ -1,4 +1,4 @@
-/** How often each thing has really happened. */
+/** Counts how often each kind of event happened. */
 export class Counts {
   readonly of = new Map<string, number>()
 

@@ -1,4 +1,7 @@
-/** A data directory that histories share one after another: emptied between them, closed and opened when one asks for it. */
+/**
+ * A data directory that histories share one after another. It is emptied between them, and reopened
+ * when a history asks for that.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,18 +13,23 @@ import { openSmall } from '../../fixtures/databases-open.ts'
 import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import { ADDRESSES, SLOTS } from '../../fixtures/view-blocks.ts'
 
-/** Emptied rows leave traces that slow down what comes later. */
+/**
+ * A new directory replaces an old one, because deleted rows leave traces that slow down later
+ * reads.
+ */
 const HISTORIES_IN_DIRECTORY = 200
 
 export class Directory {
-  /** TMPDIR says where; memory is the fastest place. */
+  /** TMPDIR chooses the file system; memory is the fastest. */
   #path = ''
   #database: Database | undefined
   #used = 0
-  /** Commits until the process "dies" in the middle of its work; undefined: it does not. */
+  /**
+   * The process "dies" in the middle of its work after this many commits; undefined: it does not.
+   */
   fuse: number | undefined
 
-  /** As the process sees it. */
+  /** The database as the process sees it. */
   get database(): Database {
     return dyingDatabase(this.#database!, () => {
       if (this.fuse === undefined || this.fuse-- > 0) return
@@ -30,7 +38,7 @@ export class Directory {
     })
   }
 
-  /** Nothing is in it. */
+  /** Deletes all rows, or makes a new directory. */
   async empty(): Promise<void> {
     this.fuse = undefined
     if (this.#database !== undefined && this.#used++ < HISTORIES_IN_DIRECTORY) {

@@ -1,4 +1,4 @@
-/** The steps of a history: what the writer would do for a feed, a source and readers, with made-up blocks. */
+/** Steps of a history: the writer's work for a feed, a source and readers, with invented blocks. */
 
 import { EMPTY_ROOT } from '../../../engine/primitives/keccak.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
@@ -10,8 +10,8 @@ import {
   type OpenPart,
 } from '../../../engine/sources/writer/live-block.ts'
 import { decidedParent } from '../../../engine/sources/writer/recover.ts'
-import { flush, freeMemory, publish } from '../../../engine/sources/writer/state.ts'
 import { addIncrement, close, discard, end } from '../../../engine/sources/writer/steps.ts'
+import { flush, freeMemory, publish } from '../../../engine/sources/writer/writer-state.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { memoryReader } from '../../fixtures/memory-reader.ts'
 import { diffOf, stateRootOf } from '../../fixtures/view-blocks.ts'
@@ -21,30 +21,33 @@ import {
   PAYLOAD_ID,
   pickTransactions,
   type Random,
-  sealedOf,
+  upstreamBlockOf,
 } from './blocks.ts'
 import { checkParentState, Mismatch } from './check.ts'
 import { CHAIN, GENESIS, type Machine, undoWindowOf, WRITER } from './machine.ts'
 import { ancestorAt, type Node, worldOf } from './truth.ts'
 
-/** Index 0 on the complete head, or lower; what stood there goes. */
+/**
+ * Starts a payload with index 0 on the complete head or on a lower block. The blocks above that
+ * block are dropped.
+ */
 export function payload(machine: Machine, transactions: number, random: Random): void {
   const { state, truth, counts } = machine
   const { chain } = state
   const { complete, canonical } = chain
   if (complete.handle.number - canonical.handle.number >= state.limits.ahead) return
   const parent = random(6) === 0 ? lowestParent(state) : complete
-  const node = truth.begin(machine.nodeOf(parent), true)
+  const node = truth.start(machine.nodeOf(parent), true)
   const open = openOn(machine, node, random)
   if (open === undefined) return
-  const block = begin(machine, { node, parent, open, isWhole: false })
+  const block = start(machine, { node, parent, open, isFullBlock: false })
   if (!grow(machine, block, { node, transactions, random })) {
     discard(state, block)
     freeMemory(state)
     return
   }
   if (chain.pending !== parent) {
-    counts.add(parent === complete ? 'second payload' : 'complete blocks dropped for a payload')
+    counts.add(parent === complete ? 'second payload' : 'complete blocks replaced by a payload')
     chain.cutAbove(parent)
   }
   chain.add(block)
@@ -53,10 +56,10 @@ export function payload(machine: Machine, transactions: number, random: Random):
   publish(state)
 }
 
-/** A payload may replace complete blocks, down to what is canonical or about to be. */
-function lowestParent({ chain, handed }: Machine['state']): LiveBlock {
-  const isOnChain = handed !== undefined && chain.isAncestor(handed, chain.complete)
-  return isOnChain ? handed : chain.canonical
+/** A payload may replace complete blocks, but no block that is canonical or submitted. */
+function lowestParent({ chain, submitted }: Machine['state']): LiveBlock {
+  const isOnChain = submitted !== undefined && chain.isAncestor(submitted, chain.complete)
+  return isOnChain ? submitted : chain.canonical
 }
 
 export function flashblock(machine: Machine, transactions: number, random: Random): void {
@@ -70,7 +73,7 @@ export function flashblock(machine: Machine, transactions: number, random: Rando
   } else freeMemory(state)
 }
 
-/** All of the pending block is there: its root is asked for. */
+/** Ends the pending block and requests its root. */
 export async function seal(machine: Machine): Promise<void> {
   const { state } = machine
   const { pending } = state.chain
@@ -91,52 +94,52 @@ export async function canonical(machine: Machine, blocks: number): Promise<void>
   const { chain } = state
   const top = machine.nodeOf(chain.complete)
   for (let n = 1; n <= blocks; n++) {
-    const number = chain.canonical.handle.number + state.sealed.length + 1
+    const number = chain.canonical.handle.number + state.upstreamBlocks.length + 1
     const node = ancestorAt(top, number)
-    if (node?.final === undefined || state.whole !== undefined) break
+    if (node?.final === undefined || state.fullBlock !== undefined) break
     const { header } = node.final
-    const sealed = sealedOf(node, header, stateRootOf(worldOf(node)), EMPTY_ROOT)
-    state.sealed.push({ block: sealed, arrivedAtMs: machine.clock.ms })
+    const upstreamBlock = upstreamBlockOf(node, header, stateRootOf(worldOf(node)), EMPTY_ROOT)
+    state.upstreamBlocks.push({ block: upstreamBlock, arrivedAtMs: machine.clock.ms })
     machine.counts.add('decided')
   }
   await machine.decide()
 }
 
-/** A canonical block on the canonical one `depth` blocks back, other than what stands there. */
+/** Adds a new canonical block on the canonical block that is `depth` blocks back. */
 export async function branch(machine: Machine, depth: number, random: Random): Promise<boolean> {
   const { state, truth, counts } = machine
   const { chain } = state
   const head = machine.nodeOf(chain.canonical)
   const number = Math.max(GENESIS, head.number - depth)
-  const isBusy = state.handed !== undefined || state.whole !== undefined
-  const unfolded = chain.canonical.handle.number - chain.base.handle.number
-  if (isBusy || unfolded >= state.limits.foldDepth + state.limits.backlog) return false
-  state.sealed.length = 0
+  const isBusy = state.submitted !== undefined || state.fullBlock !== undefined
+  const unpersisted = chain.canonical.handle.number - chain.base.handle.number
+  if (isBusy || unpersisted >= state.limits.foldDepth + state.limits.backlog) return false
+  state.upstreamBlocks.length = 0
   const parentNode = ancestorAt(head, number)!
   const parent = decidedParent(state, parentNode.final!.hash)
   if (parent === undefined) {
-    if (isUnfoldable(machine, number)) throw new Mismatch(`no reorg down to ${number} is possible`)
+    if (canUnwindTo(machine, number)) throw new Mismatch(`no reorg down to ${number} is possible`)
     counts.add('reorg refused: too deep')
     return false
   }
   const isDeep = parent.handle.number < chain.base.handle.number
-  const node = truth.begin(parentNode, false)
+  const node = truth.start(parentNode, false)
   const open = openOn(machine, node, random)
   if (open === undefined) return false
-  const block = begin(machine, { node, parent, open, isWhole: true })
+  const block = start(machine, { node, parent, open, isFullBlock: true })
   if (!grow(machine, block, { node, transactions: 3, random })) {
     discard(state, block)
     freeMemory(state, chain.canonical)
     return false
   }
-  // As the writer does: no reader sees a header of it before the final one.
-  block.momentary.length = 0
+  // The writer clears them too: no reader sees a header of a full block before the final one.
+  block.partialHeaders.length = 0
   const roots = { stateRoot: stateRootOf(worldOf(node)), withdrawalsRoot: EMPTY_ROOT }
-  const sealed = sealedOf(node, block.header, roots.stateRoot, roots.withdrawalsRoot)
-  state.sealed.push({ block: sealed, arrivedAtMs: machine.clock.ms })
-  block.sealed = sealed
+  const upstreamBlock = upstreamBlockOf(node, block.header, roots.stateRoot, roots.withdrawalsRoot)
+  state.upstreamBlocks.push({ block: upstreamBlock, arrivedAtMs: machine.clock.ms })
+  block.canonicalBlock = upstreamBlock
   chain.add(block)
-  state.whole = block
+  state.fullBlock = block
   if (isDeep) {
     await close(state, block)
     finish(state, block, headerOf(block.content!, roots))
@@ -145,42 +148,58 @@ export async function branch(machine: Machine, depth: number, random: Random): P
   machine.take()
   return true
 }
-/** What was folded once and is deep below that is not kept, whatever the fold head is now. */
-function isUnfoldable({ highestFolded, setup, state }: Machine, number: number): boolean {
+/**
+ * Blocks far below the highest persisted one cannot be unwound, even after the persisted head moved
+ * back.
+ */
+function canUnwindTo({ highestPersisted, setup, state }: Machine, number: number): boolean {
   const base = state.chain.base.handle.number
   const { undoBlocks } = setup
-  return number >= Math.max(base - undoBlocks, highestFolded - undoWindowOf(setup))
+  return number >= Math.max(base - undoBlocks, highestPersisted - undoWindowOf(setup))
 }
 function nameOf(back: number, isDeep: boolean): string {
   if (back === 0) return 'replaced'
-  if (!isDeep) return 'reorg above the fold'
-  return `reorg below the fold, ${back < 8 ? '1 to 7' : back < 20 ? '8 to 19' : '20 to 40'}`
+  if (!isDeep) return 'reorg above the persisted block'
+  return `reorg below the persist pass, ${back < 8 ? '1 to 7' : back < 20 ? '8 to 19' : '20 to 40'}`
 }
 
 type Pace = { readonly random: Random; readonly between: () => void }
 
-/** Blocks from first flashblock to decision, with the keeper at its own pace. @throws {Died} */
+/**
+ * Makes blocks from the first flashblock to the decision, while the persistence thread works at its
+ * own pace.
+ * @throws {Died}
+ */
 export async function produce(machine: Machine, blocks: number, pace: Pace): Promise<void> {
   const { random, between } = pace
   const { state } = machine
   for (let n = 0; n < blocks; n++) {
-    await machine.settle(() => state.handed === undefined && state.whole === undefined, between)
+    await machine.settle(
+      () => state.submitted === undefined && state.fullBlock === undefined,
+      between,
+    )
     if (!(await complete(machine, pace))) continue
     await canonical(machine, 1)
     const head = state.chain.complete
     await machine.settle(() => state.chain.canonical === head, between)
     const slices = random(4) === 0 ? 40 : random(12)
-    for (let slice = 0; slice < slices && machine.keeperTurn(); slice++)
-      if (random(3) === 0) machine.answerTurn()
+    for (let slice = 0; slice < slices && machine.persistenceTurn(); slice++)
+      if (random(3) === 0) machine.responseTurn()
   }
 }
 
-/** Blocks that their source has not decided. @throws {Died} */
-export async function runAhead(machine: Machine, blocks: number, pace: Pace): Promise<void> {
+/**
+ * Makes complete blocks that their source has not decided.
+ * @throws {Died}
+ */
+export async function runLeading(machine: Machine, blocks: number, pace: Pace): Promise<void> {
   for (let n = 0; n < blocks && (await complete(machine, pace)); n++) machine.counts.add('ahead')
 }
 
-/** One more complete block. False: there was no room for it, or no state to stand on. */
+/**
+ * Makes one more complete block. Returns false when the memory is full or the parent's state is
+ * gone.
+ */
 async function complete(machine: Machine, { random, between }: Pace): Promise<boolean> {
   const { chain } = machine.state
   const before = chain.complete
@@ -192,7 +211,10 @@ async function complete(machine: Machine, { random, between }: Pace): Promise<bo
   return chain.complete !== before
 }
 
-/** The parent's state, leased as the writer leases it, and checked; undefined when it is gone: pending is dropped. */
+/**
+ * Leases the parent's state as the writer does, and checks it. When the state is gone, pending is
+ * dropped and the result is undefined.
+ */
 function openOn(machine: Machine, node: Node, random: Random): OpenPart | undefined {
   const lease = machine.lease(WRITER, 'flashblocks')
   const parent = node.parent!
@@ -201,8 +223,8 @@ function openOn(machine: Machine, node: Node, random: Random): OpenPart | undefi
   } catch (error) {
     lease.leased.release()
     const isVoid = error instanceof ViewError && error.reason === 'void'
-    if (!isVoid || machine.unfolds.raised === lease.shown.unfolds) throw error
-    machine.counts.add('view lost by the writer')
+    if (!isVoid || machine.unwinds.raised === lease.visible.unwinds) throw error
+    machine.counts.add('void view of the writer')
     flush(machine.state)
     return undefined
   }
@@ -210,31 +232,31 @@ function openOn(machine: Machine, node: Node, random: Random): OpenPart | undefi
   return { execution, reader: memoryReader(), release: lease.leased.release }
 }
 
-function begin(
+function start(
   machine: Machine,
   block: {
     readonly node: Node
     readonly parent: LiveBlock
     readonly open: OpenPart
-    readonly isWhole: boolean
+    readonly isFullBlock: boolean
   },
 ): LiveBlock {
-  const { node, parent, open, isWhole } = block
-  // As the writer does it: nobody can ask for a flashblock of what came whole.
-  const handle = machine.publisher.begin(parent.handle, isWhole ? undefined : PAYLOAD_ID)
+  const { node, parent, open, isFullBlock } = block
+  // The writer does so too: a full block has no payload, so nobody can ask for its flashblocks.
+  const handle = machine.publisher.start(parent.handle, isFullBlock ? undefined : PAYLOAD_ID)
   machine.truth.name(handle.id, node)
-  return newBlock('begin', {
+  return newBlock('start', {
     handle,
     parent,
     payloadId: PAYLOAD_ID,
     header: parent.header,
     hash: parent.hash,
     open,
-    isWhole,
+    isFullBlock,
   })
 }
 
-/** One more flashblock. False: there was no room, and nothing was changed. */
+/** Adds one more flashblock. Returns false when the memory is full; then nothing has changed. */
 function grow(
   machine: Machine,
   block: LiveBlock,

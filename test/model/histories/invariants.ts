@@ -1,8 +1,11 @@
-/** What must hold between any two steps, whoever reads: heads on one chain, nothing shown that is not durable, one owner for each page. */
+/**
+ * Invariants between any two steps: the heads are on one chain, every canonical block is durable,
+ * and each page has one owner.
+ */
 import { equalBytes } from '../../../engine/primitives/words.ts'
 import { OLDEST } from '../../../engine/views/arena.ts'
-import { type Position, readRecord } from '../../../engine/views/record.ts'
-import { parentHeightOf, parentOf } from '../../../engine/views/table.ts'
+import { type Position, readSnapshot } from '../../../engine/views/chain-snapshot.ts'
+import { parentHeightOf, parentOf } from '../../../engine/views/diff-layer.ts'
 import { Mismatch } from './check.ts'
 import { GENESIS, type Machine, undoWindowOf } from './machine.ts'
 import { isAncestor } from './truth.ts'
@@ -13,77 +16,89 @@ export function checkInvariants(machine: Machine): void {
   checkPages(machine)
 }
 
-/** base ≤ canonical ≤ complete ≤ pending along one chain, as the record itself says. */
+/** The snapshot itself must say base ≤ canonical ≤ complete ≤ pending along one chain. */
 function checkHeads({ arena, readers, truth }: Machine): void {
-  const record = readRecord(arena, readers[0]!.newestRecord())
-  const { base, canonical, complete, pending } = record
+  const snapshot = readSnapshot(arena, readers[0]!.newestSnapshot())
+  const { base, canonical, complete, pending } = snapshot
   const line = [base, canonical, complete, pending]
   for (const [at, head] of line.entries()) {
     const below = line[at - 1]
     if (below === undefined) continue
     if (below.height > head.height || !isAncestor(truth.byId(below.id), truth.byId(head.id)))
-      throw new Mismatch(`record ${record.number}: head ${at} does not stand on the one below`)
+      throw new Mismatch(`snapshot ${snapshot.number}: head ${at} does not stand on the one below`)
   }
 }
 
-/** What is canonical is durable; folded blocks are, too, and the horizon is no higher than it was asked to be. */
+/**
+ * The canonical block is durable, the persisted blocks are on the durable chain, and the horizon is
+ * within its limit.
+ */
 function checkDurable(machine: Machine): void {
-  const { store, truth, unfolds, state, setup, arena } = machine
+  const { store, truth, unwinds, state, setup, arena } = machine
   const durable = truth.byHash(store.durableHead().hash)
   const { canonical } = machine.newest
-  const handed = state.handed && truth.find(state.handed.handle.id)
-  if (durable !== canonical && durable !== handed)
+  const submitted = state.submitted && truth.find(state.submitted.handle.id)
+  if (durable !== canonical && durable !== submitted)
     throw new Mismatch(`block ${durable.number} is durable, ${canonical.number} is canonical`)
-  const folded = truth.byHash(store.foldHead().hash)
-  // While an unfold goes on the fold head is on the branch that is left.
-  if (unfolds.raised === unfolds.answered && !isAncestor(folded, durable))
-    throw new Mismatch(`block ${folded.number} is folded, ${durable.number} is durable`)
-  const hash = store.hashOfNumber(folded.number)
-  if (hash === undefined || !equalBytes(hash, folded.final!.hash))
-    throw new Mismatch(`number ${folded.number} of the fold head has another hash`)
-  machine.highestFolded = Math.max(machine.highestFolded, folded.number)
+  const persisted = truth.byHash(store.persistedHead().hash)
+  // During an unwind the persisted head is on the branch that the chain leaves.
+  if (unwinds.raised === unwinds.responded && !isAncestor(persisted, durable))
+    throw new Mismatch(`block ${persisted.number} is persisted, ${durable.number} is durable`)
+  const hash = store.hashOfNumber(persisted.number)
+  if (hash === undefined || !equalBytes(hash, persisted.final!.hash))
+    throw new Mismatch(`number ${persisted.number} of the persisted head has another hash`)
+  machine.highestPersisted = Math.max(machine.highestPersisted, persisted.number)
   const { historyBlocks } = setup
-  const kept = historyBlocks === undefined ? machine.highestFolded : historyBlocks
-  const lowest = Math.max(GENESIS, machine.highestFolded - Math.max(kept, undoWindowOf(setup)))
+  const retained = historyBlocks === undefined ? machine.highestPersisted : historyBlocks
+  const lowest = Math.max(
+    GENESIS,
+    machine.highestPersisted - Math.max(retained, undoWindowOf(setup)),
+  )
   const oldest = Atomics.load(arena.words, OLDEST)
   if (oldest < GENESIS || oldest > lowest || oldest < store.oldestState())
     throw new Mismatch(`oldest state is ${oldest}, expected at most ${lowest}`)
 }
 
-/** Of the newest record and of every leased one: each page that a walk can reach belongs to one table. */
+/**
+ * In the newest snapshot and in every leased one, each reachable page belongs to one diff layer.
+ */
 function checkPages(machine: Machine): void {
-  const { arena, held, readers } = machine
-  const { pages, freePages, ownedPages, heldPages } = machine.publisher.stats()
-  if (freePages + ownedPages + heldPages !== pages)
+  const { arena, pinned, readers } = machine
+  const { pages, freePages, ownedPages, pinnedPages } = machine.publisher.stats()
+  if (freePages + ownedPages + pinnedPages !== pages)
     throw new Mismatch(
-      `${freePages} free, ${ownedPages} owned, ${heldPages} held pages of ${pages}`,
+      `${freePages} free, ${ownedPages} owned, ${pinnedPages} held pages of ${pages}`,
     )
   const owners = new Map<number, number>()
-  const records = new Set([readers[0]!.newestRecord(), ...held.map((each) => each.leased.record)])
-  for (const number of records) {
-    const { base, canonical, complete, pending } = readRecord(arena, number)
+  const snapshots = new Set([
+    readers[0]!.newestSnapshot(),
+    ...pinned.map((each) => each.leased.snapshot),
+  ])
+  for (const number of snapshots) {
+    const { base, canonical, complete, pending } = readSnapshot(arena, number)
     for (const head of [canonical, complete, pending])
-      for (const table of tablesOf(machine, head, base.height)) ownPages(machine, owners, table)
+      for (const diffLayer of diffLayersOf(machine, head, base.height))
+        ownPages(machine, owners, diffLayer)
   }
-  if (owners.size > ownedPages + heldPages)
-    throw new Mismatch(`${owners.size} pages are reached, ${ownedPages + heldPages} are in use`)
+  if (owners.size > ownedPages + pinnedPages)
+    throw new Mismatch(`${owners.size} pages are reached, ${ownedPages + pinnedPages} are in use`)
 }
 
-function* tablesOf({ arena }: Machine, head: Position, base: number): Generator<number> {
-  if (head.table !== 0) yield head.table
-  let { table, height } = head
+function* diffLayersOf({ arena }: Machine, head: Position, base: number): Generator<number> {
+  if (head.diffLayer !== 0) yield head.diffLayer
+  let { diffLayer, height } = head
   while (height > base) {
-    height = parentHeightOf(arena, table)
-    table = parentOf(arena, table)
-    if (height > base) yield table
+    height = parentHeightOf(arena, diffLayer)
+    diffLayer = parentOf(arena, diffLayer)
+    if (height > base) yield diffLayer
   }
 }
 
-function ownPages({ arena }: Machine, owners: Map<number, number>, table: number): void {
-  for (let page = table; page !== 0; page = arena.words[page]!) {
+function ownPages({ arena }: Machine, owners: Map<number, number>, diffLayer: number): void {
+  for (let page = diffLayer; page !== 0; page = arena.words[page]!) {
     const owner = owners.get(page)
-    if (owner === table) return
-    if (owner !== undefined) throw new Mismatch(`page ${page} belongs to ${owner} and ${table}`)
-    owners.set(page, table)
+    if (owner === diffLayer) return
+    if (owner !== undefined) throw new Mismatch(`page ${page} belongs to ${owner} and ${diffLayer}`)
+    owners.set(page, diffLayer)
   }
 }

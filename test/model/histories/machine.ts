@@ -1,31 +1,40 @@
 /**
- * The state machine under test on one thread: real tables, records, leases, publisher, keeper and database, and the writer's own
- * handling of blocks and answers. Executions are made up; messages between writer and keeper wait until a step moves them.
+ * The state machine under test, on one thread. Diff layers, snapshots, leases, publisher,
+ * persistence thread, database and the writer's handling of blocks and responses are real.
+ * Executions are invented. Messages between writer and persistence thread wait until a step moves
+ * them.
  */
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type { ChainReader, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
-import { onAnswer } from '../../../engine/sources/writer/answers.ts'
 import { recoverBlocks, storedBlock } from '../../../engine/sources/writer/recover.ts'
-import { trySealed } from '../../../engine/sources/writer/sealed.ts'
+import { onResponse } from '../../../engine/sources/writer/responses.ts'
+import type { WriterOptions } from '../../../engine/sources/writer/types.ts'
+import { tryUpstreamBlock } from '../../../engine/sources/writer/upstream-block.ts'
 import {
   createState,
   publish,
   submitLabels,
   type WriterState,
-} from '../../../engine/sources/writer/state.ts'
-import type { WriterOptions } from '../../../engine/sources/writer/types.ts'
+} from '../../../engine/sources/writer/writer-state.ts'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { META } from '../../../engine/storage/database/meta.ts'
-import { createKeeper, type Keeper } from '../../../engine/storage/keeper/keeper.ts'
-import type { KeeperAnswer, KeeperRequest, StoreReader } from '../../../engine/storage/types.ts'
+import {
+  createPersistence,
+  type Persistence,
+} from '../../../engine/storage/persistence/persistence.ts'
+import type {
+  PersistenceRequest,
+  PersistenceResponse,
+  StoreReader,
+} from '../../../engine/storage/types.ts'
 import {
   type Arena,
   createViews,
-  keeperWords,
   OLDEST,
   openArena,
+  persistenceWords,
 } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import type { Publisher, SharedViews } from '../../../engine/views/types.ts'
@@ -35,28 +44,34 @@ import { plainChain } from '../../fixtures/view-chain.ts'
 import type { Counts } from './counts.ts'
 import type { Directory } from './directory.ts'
 import type { Setup } from './steps.ts'
-import { Chain, type Node, type Shown, worldOf } from './truth.ts'
+import { Chain, type Node, type VisibleState, worldOf } from './truth.ts'
 
 export const GENESIS = 1000
 export const CHAIN = plainChain(GENESIS)
 const PAGE_BYTES = 2048
 export const FRONT = 0
 export const WRITER = 1
-/** Rows of leases by the row of who lends to it: two fronts with two workers and one, and the writer. */
+/**
+ * Lease rows, each with the row that lends to it: one front with two workers, one with one worker,
+ * and the writer.
+ */
 export const FRONT_OF: readonly number[] = [FRONT, FRONT, FRONT, FRONT, 4, 4]
 export const WORKERS = [2, 3, 5] as const
-/** Those that read without being told of a record. */
+/** Threads that lease the newest snapshot by themselves. */
 export const READERS = [FRONT, 2, 3, 4, 5] as const
 const THREADS = FRONT_OF.length
 
-/** Blocks that the keeper can unfold: it may fold some between the writer's look at a branch and the branch. */
+/**
+ * Blocks that the persistence thread can unwind. It may persist some more between the writer's
+ * choice of a branch and the branch itself.
+ */
 export const undoWindowOf = ({ undoBlocks, backlog }: Setup): number => undoBlocks + backlog + 1
 
-/** A leased view: what it must answer is in `shown`. */
-export type Held = {
+/** A leased view; `visible` has the answers that it must give. */
+export type Pinned = {
   readonly leased: LeasedView
   readonly endpoint: Endpoint
-  readonly shown: Shown
+  readonly visible: VisibleState
   readonly thread: number
 }
 
@@ -65,29 +80,31 @@ export class Machine {
   readonly directory: Directory
   readonly counts: Counts
   readonly truth = new Chain()
-  /** By record of this run of the process. */
-  shown = new Map<number, Shown>()
+  /** By snapshot of this run of the process. */
+  visible = new Map<number, VisibleState>()
   readonly clock = { ms: 0 }
   pages: number
   views!: SharedViews
   arena!: Arena
   store!: StoreReader
-  keeper!: Keeper
+  persistence!: Persistence
   state!: WriterState
   readers: ChainReader[] = []
-  requests: KeeperRequest[] = []
-  answers: KeeperAnswer[] = []
-  held: Held[] = []
-  /** Raised by the keeper, named in its answers, known to the writer. */
-  unfolds = { raised: 0, answered: 0, told: 0 }
-  /** Called before each read of the database by a reader of views. */
+  requests: PersistenceRequest[] = []
+  responses: PersistenceResponse[] = []
+  pinned: Pinned[] = []
+  /**
+   * Unwinds that the persistence thread raised, named in its responses, and reported to the writer.
+   */
+  unwinds = { raised: 0, responded: 0, reported: 0 }
+  /** Called before each database read of a view's reader. */
   onRead: (() => void) | undefined
-  /** Readers of this record and older ones are to stop. */
+  /** Readers of this snapshot and of older ones must stop. */
   cancelled = 0
   salt = 1
-  /** In all runs of the process. */
-  highestFolded = GENESIS
-  #keeperMs = 0
+  /** Highest persisted block in all runs of the process. */
+  highestPersisted = GENESIS
+  #persistenceMs = 0
 
   private constructor(setup: Setup, directory: Directory, counts: Counts) {
     this.setup = setup
@@ -106,14 +123,17 @@ export class Machine {
       parent: undefined,
       prefixes: [{ world: EMPTY_WORLD, executed: [], hash }],
       final: undefined,
-      isMomentaryKept: false,
+      isPartialRetained: false,
     }
     machine.truth.finish(first, header, hash)
     machine.start()
     return machine
   }
 
-  /** As a process does: what is not in the database is gone. @throws {Died} */
+  /**
+   * Starts as a process does: only the database survives.
+   * @throws {Died}
+   */
   start(): void {
     const { foldDepth, backlog, undoBlocks, historyBlocks, rowsInPiece, cacheEntries } = this.setup
     const { database } = this.directory
@@ -125,28 +145,28 @@ export class Machine {
       pageBytes: PAGE_BYTES,
     })
     this.arena = openArena(this.views)
-    this.shown = new Map()
+    this.visible = new Map()
     this.truth.restart()
     this.requests = []
-    this.answers = []
-    this.held = []
-    this.unfolds = { raised: 0, answered: 0, told: 0 }
+    this.responses = []
+    this.pinned = []
+    this.unwinds = { raised: 0, responded: 0, reported: 0 }
     this.cancelled = 0
-    const words = keeperWords(this.views)
-    this.keeper = createKeeper({
+    const words = persistenceWords(this.views)
+    this.persistence = createPersistence({
       database,
       words: {
         ...words,
-        raiseUnfolds: () => {
-          this.unfolds.raised++
-          return words.raiseUnfolds()
+        raiseUnwinds: () => {
+          this.unwinds.raised++
+          return words.raiseUnwinds()
         },
         setOldest: (number) => {
           if (number > Atomics.load(this.arena.words, OLDEST)) this.#countPruned(number)
           words.setOldest(number)
         },
       },
-      now: () => this.#keeperMs++,
+      now: () => this.#persistenceMs++,
       foldDepth,
       undoWindow: undoWindowOf(this.setup),
       historyBlocks,
@@ -156,9 +176,9 @@ export class Machine {
     this.store = openStore(database)
     const raced = racedStore(this.store, () => this.onRead?.())
     this.readers = Array.from({ length: THREADS }, (_, thread) => this.openReader(thread, raced))
-    const { foldHead } = this.keeper.opened
-    const publisher = this.#watch(openPublisher(this.views, foldHead))
-    this.truth.name(publisher.base.id, this.truth.byHash(foldHead.hash))
+    const { persistedHead } = this.persistence.opened
+    const publisher = this.#watch(openPublisher(this.views, persistedHead))
+    this.truth.name(publisher.base.id, this.truth.byHash(persistedHead.hash))
     const options: WriterOptions = {
       chain: CHAIN,
       engine: referenceEngine,
@@ -168,22 +188,25 @@ export class Machine {
       now: () => this.clock.ms,
       limits: { foldDepth, backlog, undoBlocks, safeLag: 2, finalizedLag: 5 },
     }
-    this.state = createState(options, storedBlock(options, publisher.base, foldHead.hash))
-    recoverBlocks(this.state, this.keeper.opened)
+    this.state = createState(options, storedBlock(options, publisher.base, persistedHead.hash))
+    recoverBlocks(this.state, this.persistence.opened)
     publish(this.state)
     this.take()
   }
 
   #countPruned(number: number): void {
     this.counts.add('history pruned')
-    if (this.held.some(({ shown }) => shown.base.number < number))
+    if (this.pinned.some(({ visible }) => visible.base.number < number))
       this.counts.add('pruned under a lease')
   }
 
   openReader(thread: number, store = racedStore(this.store, () => this.onRead?.())): ChainReader {
     return openChainReader({
-      ...{ views: this.views, store, chain: CHAIN },
-      ...{ thread, front: FRONT_OF[thread]! },
+      views: this.views,
+      store,
+      chain: CHAIN,
+      thread,
+      front: FRONT_OF[thread]!,
     })
   }
 
@@ -193,72 +216,84 @@ export class Machine {
   nodeOf(block: { readonly handle: { readonly id: number } }): Node {
     return this.truth.byId(block.handle.id)
   }
-  /** What the newest record shows. */
-  get newest(): Shown {
-    return this.shown.get(this.readers[FRONT]!.newestRecord())!
+  /** Heads of the newest snapshot. */
+  get newest(): VisibleState {
+    return this.visible.get(this.readers[FRONT]!.newestSnapshot())!
   }
 
-  /** One request or one slice; `isLate`: what the writer has sent is still under way. False: nothing to do. @throws {Died} */
-  keeperTurn(isLate = false): boolean {
+  /**
+   * The persistence thread handles one request or one slice; `isLate`: the writer's messages are
+   * still on their way. Returns false when there is nothing to do.
+   * @throws {Died}
+   */
+  persistenceTurn(isLate = false): boolean {
     const request = isLate ? undefined : this.requests.shift()
-    if (request === undefined && !this.keeper.hasWork()) return false
+    if (request === undefined && !this.persistence.hasWork()) return false
     const isAppend = request?.type === 'append'
-    if (isAppend) this.counts.add(this.isFolding() ? 'append between slices' : 'append')
-    const isUnfolding = this.unfolds.raised > this.unfolds.answered
-    if (request === undefined) this.counts.add(isUnfolding ? 'unfold slice' : 'slice')
-    const answers = request === undefined ? this.keeper.step() : this.keeper.handle(request)
-    for (const answer of answers) {
-      if (answer.type === 'failed') throw new Error(`keeper: ${answer.message}`)
-      if (answer.type === 'unfolded') this.unfolds.answered = answer.unfolds
-      if (answer.type === 'folded') this.counts.add('folded')
-      this.answers.push(answer)
+    if (isAppend) this.counts.add(this.isPersisting() ? 'append between slices' : 'append')
+    const isUnwinding = this.unwinds.raised > this.unwinds.responded
+    if (request === undefined) this.counts.add(isUnwinding ? 'unwind slice' : 'slice')
+    const responses =
+      request === undefined ? this.persistence.step() : this.persistence.handle(request)
+    for (const response of responses) {
+      if (response.type === 'failed') throw new Error(`persistence: ${response.message}`)
+      if (response.type === 'unfolded') this.unwinds.responded = response.unwinds
+      if (response.type === 'folded') this.counts.add('persisted')
+      this.responses.push(response)
     }
     return true
   }
-  isFolding(): boolean {
-    return this.keeper.hasWork() && this.directory.database.get('meta', META.folding) !== undefined
+  isPersisting(): boolean {
+    return (
+      this.persistence.hasWork() &&
+      this.directory.database.get('meta', META.persisting) !== undefined
+    )
   }
 
-  /** The writer takes one answer, and nothing else yet. */
-  answerTurn(): boolean {
-    const answer = this.answers.shift()
-    if (answer === undefined) return false
+  /** The writer takes one response. */
+  responseTurn(): boolean {
+    const response = this.responses.shift()
+    if (response === undefined) return false
     const { canonical } = this.state.chain
-    onAnswer(this.state, answer)
+    onResponse(this.state, response)
     if (this.state.chain.canonical !== canonical) submitLabels(this.state)
     this.take()
     return true
   }
 
-  /** Canonical blocks that wait, as far as they come now. */
+  /** Takes the waiting upstream blocks in order, as far as that is possible now. */
   async decide(): Promise<void> {
     const { state } = this
-    while (state.sealed.length > 0 && state.whole === undefined) {
-      const { block } = state.sealed[0]!
+    while (state.upstreamBlocks.length > 0 && state.fullBlock === undefined) {
+      const { block } = state.upstreamBlocks[0]!
       const candidate = state.chain.speculative(block.number)
-      // Dropped since: its source says nothing about it any more.
+      // The candidate was dropped, so its upstream blocks are dropped with it.
       if (candidate === undefined || !equalBytes(candidate.header.mixHash, block.prevRandao)) {
-        if (state.handed === undefined || candidate !== undefined) state.sealed.length = 0
+        if (state.submitted === undefined || candidate !== undefined)
+          state.upstreamBlocks.length = 0
         state.fullSinceMs = undefined
         return
       }
-      if (!(await trySealed(state))) break
+      if (!(await tryUpstreamBlock(state))) break
     }
     this.take()
   }
 
-  /** Until nobody has anything to do; `isEnough` ends it before. @throws {Died} */
+  /**
+   * Runs until no thread has anything to do, or until `isEnough`.
+   * @throws {Died}
+   */
   async settle(
     isEnough: () => boolean = () => false,
     between: () => void = () => {},
   ): Promise<void> {
     for (let turns = 0; !isEnough(); turns++) {
-      if (turns > 100_000) throw new Error('writer and keeper never come to rest')
+      if (turns > 100_000) throw new Error('writer and persistence thread never come to rest')
       this.clock.ms += 5
-      if (!this.answerTurn() && !this.keeperTurn()) {
+      if (!this.responseTurn() && !this.persistenceTurn()) {
         await this.decide()
         if (this.requests.length > 0) continue
-        this.#checkRest()
+        this.#checkNobodyWaits()
         return
       }
       await this.decide()
@@ -266,68 +301,71 @@ export class Machine {
     }
   }
 
-  /** Nobody waits for an answer that does not come. */
-  #checkRest(): void {
-    const { handed, whole, chain } = this.state
-    const waiting = handed ?? whole ?? (chain.pending.state === 'ended' ? chain.pending : undefined)
+  /** No block may wait for a response that never comes. */
+  #checkNobodyWaits(): void {
+    const { submitted, fullBlock, chain } = this.state
+    const waiting =
+      submitted ?? fullBlock ?? (chain.pending.state === 'ended' ? chain.pending : undefined)
     if (waiting !== undefined)
       throw new Error(`block ${waiting.handle.number} is ${waiting.state} for ever`)
   }
 
-  /** Leases what the newest record shows. */
-  lease(thread: number, endpoint: Endpoint): Held {
+  /** Leases the newest snapshot. */
+  lease(thread: number, endpoint: Endpoint): Pinned {
     const leased = this.readers[thread]!.lease(endpoint)
-    return { leased, endpoint, thread, shown: this.shown.get(leased.record)! }
+    return { leased, endpoint, thread, visible: this.visible.get(leased.snapshot)! }
   }
 
-  /** What the writer has asked for. */
+  /** Takes the effects of the writer. */
   take(): void {
     const { effects } = this.state
     this.state.effects = []
     for (const effect of effects) {
-      if (effect.type === 'keeper') this.requests.push(effect.request)
+      if (effect.type === 'persistence') this.requests.push(effect.request)
       else if (effect.type === 'halted') throw new Error(`writer: ${effect.message}`)
-      else if (effect.type === 'cancel') this.cancelled = effect.record
+      else if (effect.type === 'cancel') this.cancelled = effect.snapshot
       else if (effect.type === 'count') this.counts.add(`writer: ${effect.what}`, effect.by)
     }
   }
 
-  /** The publisher, and a note of everything that it is told to show. */
+  /** Wraps the publisher, and records everything that it publishes. */
   #watch(inner: Publisher): Publisher {
     const { truth } = this
     return {
       get base() {
         return inner.base
       },
-      showing: inner.showing,
+      visibility: inner.visibility,
       stored: (block) => {
         const handle = inner.stored(block)
         truth.name(handle.id, truth.byHash(block.hash))
         return handle
       },
-      begin: (parent, payloadId) => inner.begin(parent, payloadId),
+      start: (parent, payloadId) => inner.start(parent, payloadId),
       add: (block, increment) => this.#cleanly(inner, () => inner.add(block, increment)),
       finish: (block, header, hash) => {
         const verdict = this.#cleanly(inner, () => inner.finish(block, header, hash))
         if (verdict === 'full') return verdict
         const node = truth.find(block.id)
-        // Without a name it comes from the store, after a restart.
+        // A block without a name comes from the store, after a restart.
         if (node === undefined) {
           const stored = truth.byHash(hash)
           truth.name(block.id, stored)
           truth.recovered.add(stored)
         } else {
           if (!equalBytes(header.stateRoot, stateRootOf(worldOf(node))))
-            throw new Error(`block ${node.number}: the keeper's root is not that of its world`)
+            throw new Error(
+              `block ${node.number}: the persistence thread's root is not that of its world`,
+            )
           truth.finish(node, header, hash)
         }
         return verdict
       },
       settle: (block, header) => this.#cleanly(inner, () => inner.settle(block, header)),
       publish: (heads) => {
-        const record = inner.publish(heads)
+        const snapshot = inner.publish(heads)
         const pending = truth.byId(heads.pending.id)
-        this.shown.set(record, {
+        this.visible.set(snapshot, {
           canonical: truth.byId(heads.canonical.id),
           complete: truth.byId(heads.complete.id),
           pending,
@@ -335,17 +373,17 @@ export class Machine {
           base: truth.byId(inner.base.id),
           safe: heads.safe,
           finalized: heads.finalized,
-          unfolds: this.unfolds.told,
+          unwinds: this.unwinds.reported,
         })
-        return record
+        return snapshot
       },
       drop: (block) => inner.drop(block),
-      handOver: (block) => inner.handOver(block),
-      answered: (block) => inner.answered(block),
-      folded: (block) => inner.folded(block),
-      unfolded: (to) => {
-        this.unfolds.told = to.unfolds
-        const handle = inner.unfolded(to)
+      submitForPersistence: (block) => inner.submitForPersistence(block),
+      onResponse: (block) => inner.onResponse(block),
+      persisted: (block) => inner.persisted(block),
+      unwound: (to) => {
+        this.unwinds.reported = to.unwinds
+        const handle = inner.unwound(to)
         truth.name(handle.id, truth.byHash(to.hash))
         return handle
       },
@@ -353,7 +391,7 @@ export class Machine {
     }
   }
 
-  /** Refused: nothing was taken. */
+  /** A refused change must take no pages. */
   #cleanly(inner: Publisher, put: () => 'added' | 'full'): 'added' | 'full' {
     const before = inner.stats()
     const verdict = put()
@@ -366,7 +404,7 @@ export class Machine {
   }
 }
 
-/** The store of a reader's thread, with a place before each read where other threads may do something. */
+/** The store of a reader's thread, with a hook before each read in which other threads may act. */
 function racedStore(store: StoreReader, onRead: () => void): StoreReader {
   const raced = <Arguments extends unknown[], Result>(read: (...of: Arguments) => Result) => {
     return (...of: Arguments) => {
@@ -385,7 +423,7 @@ function racedStore(store: StoreReader, onRead: () => void): StoreReader {
     header: raced(store.header),
     hashOfNumber: raced(store.hashOfNumber),
     blocksOf: raced(store.blocksOf),
-    transactionPlace: raced(store.transactionPlace),
-    transactionPlaces: raced(store.transactionPlaces),
+    transactionLocation: raced(store.transactionLocation),
+    transactionLocations: raced(store.transactionLocations),
   }
 }

@@ -1,4 +1,7 @@
-/** Random histories of the real state machine against plain maps; and those rules that one thread can show, each switched off. */
+/**
+ * Random histories of the real state machine are compared with plain maps. Each rule that one
+ * thread can break is also switched off in turn.
+ */
 
 import type { RunOptions } from '../../kit/run-options.ts'
 import { RULES } from '../../outside/rules.ts'
@@ -7,46 +10,46 @@ import { Counts } from './counts.ts'
 import { runShards, type Shard } from './processes.ts'
 import type { Report } from './shard.ts'
 
-/** What must have happened in a run, whatever its seed. */
+/** Events that must have happened in every run, whatever its seed. */
 const KINDS = [
   'payload',
   'flashblock',
   'sealed',
   'flush',
   'second payload',
-  'complete blocks dropped for a payload',
+  'complete blocks replaced by a payload',
   'ahead',
   'decided',
   'replaced',
-  'reorg above the fold',
-  'reorg below the fold, 1 to 7',
-  'reorg below the fold, 8 to 19',
-  'reorg below the fold, 20 to 40',
+  'reorg above the persisted block',
+  'reorg below the persist pass, 1 to 7',
+  'reorg below the persist pass, 8 to 19',
+  'reorg below the persist pass, 20 to 40',
   'reorg refused: too deep',
-  'view lost by the writer',
+  'void view of the writer',
   'append',
   'append between slices',
   'slice',
-  'folded',
-  'unfold slice',
+  'persisted',
+  'unwind slice',
   'history pruned',
   'pruned under a lease',
   'lease',
   'adopted',
-  'adopted under the front',
+  'adopted under a lease of the front',
   'adoption refused',
   'thread ended',
   'refused: no pages',
   'lease cancelled',
   'work between two reads',
-  'found in a folded block',
+  'found in a persisted block',
   'change: wiped',
   'created again in the block of the wipe',
   'created again in a later block',
   'change: code',
   'died',
-  'died in a fold',
-  'died in an unfold',
+  'died in a persist pass',
+  'died in an unwind',
   'died while it started',
   'restarted',
   'directory closed and opened',
@@ -74,7 +77,7 @@ export const histories: Part = {
     )
     for (const { seed: at, history, message } of failures)
       console.log(`seed ${at}, as small as it became: ${JSON.stringify(history)}\n${message}`)
-    const asked = [
+    const requested = [
       'states',
       'prefixes',
       'flashblocks',
@@ -84,32 +87,38 @@ export const histories: Part = {
       'refused: pruned',
     ]
     check(
-      'every view answers as plain maps do, or is void or pruned where it may be',
+      'every view answers like plain maps, or is void or pruned where the rules allow it',
       failures.length === 0 && (done >= total || isOver()),
-      `${done} histories, ${counts.list(asked)}`,
+      `${done} histories, ${counts.list(requested)}`,
     )
     check(
-      'heads stand on one chain, what is canonical is durable, a page has one owner',
+      'heads stand on one chain, canonical blocks are durable, each page has one owner',
       failures.length === 0 && counts.get('invariants') > done,
       counts.list(['invariants']),
     )
     const missing = KINDS.filter((kind) => counts.get(kind) === 0)
-      // Some three hundred in ten thousand histories, several in one: a short run in twenty has none.
+      // Some 300 occur in 10,000 histories, several of them in one history. One short run in twenty
+      // has none.
       .filter((kind) => !(isShort && kind === 'pruned under a lease'))
     check(
-      'everything that may happen has happened',
+      'every kind of event has happened',
       missing.length === 0,
       missing.length === 0 ? counts.list(KINDS) : `never: ${missing.join(', ')}`,
     )
   },
 }
 
-/** Each rule that one thread can show, switched off: a history must go wrong. In the short form a few of them, by the seed. */
+/**
+ * Switches off each rule that one thread can break: a history must fail. The short form tries a few
+ * of the rules, chosen by the seed.
+ */
 export const rulesOff: Part = {
   name: 'random histories without a rule',
   async run(options, check) {
     const off = chosen(options).map(({ name, rule, edits }, at) => ({
-      ...{ name, rule, edits },
+      name,
+      rule,
+      edits,
       runs: RARE.has(name) ? RUNS_OF_A_RARE_ONE : RUNS_WITHOUT_A_RULE,
       seed: options.seed + at,
     }))
@@ -128,13 +137,22 @@ function chosen({ isShort, random }: RunOptions) {
   ).flat()
 }
 
-/** In the short form, and however little time is given: in so many everything that may happen happens. */
+/**
+ * Every run has at least this many histories, however little time it has: all events happen within
+ * them.
+ */
 const FEWEST = 300
-/** Few enough that a process ends before it is a burden, many enough that its start does not count. */
+/**
+ * A process runs this many histories: few enough to end before its leftovers slow it down, and
+ * enough to outweigh its start.
+ */
 const SHARD_RUNS = 50
-/** A fault comes once in some hundreds. */
+/** Most rules fail within some hundreds of histories. */
 const RUNS_WITHOUT_A_RULE = 2000
-/** Those that come once in a thousand or three: by several seeds after 13, 302, 1,132 and 3,166 histories (2026-11). */
+/**
+ * These fail once in one to three thousand histories: several seeds needed 13, 302, 1,132 and 3,166
+ * (2026-11).
+ */
 const RARE: ReadonlySet<string> = new Set(['cacheVoid'])
 const RUNS_OF_A_RARE_ONE = 20_000
 const RULES_IN_SHORT = 6

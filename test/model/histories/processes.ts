@@ -1,4 +1,7 @@
-/** Shards of histories, each in a process of its own: they end with what they leave behind, and as many run as there are cores. */
+/**
+ * Runs shards of histories, each in its own process, which ends with all that it leaves behind. As
+ * many run as there are cores, up to 4.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -10,17 +13,20 @@ import type { Report, Word } from './shard.ts'
 export type Shard = {
   readonly runs: number
   readonly seed: number
-  /** What the process runs under; a fault is then reported as it was found. */
+  /** Edits of the product; with edits, a fault is reported without shrinking. */
   readonly edits?: readonly Edit[]
 }
 
-/** Reports in the order in which they come; `isEnough` after one: no further shard is begun. */
+/**
+ * Reports arrive in the order in which shards end. When `isEnough` is true after one, no further
+ * shard starts.
+ */
 export async function runShards<Each extends Shard>(
   shards: readonly Each[],
   onReport: (report: Report, shard: Each) => void,
   isEnough: () => boolean = () => false,
 ): Promise<void> {
-  // Memory is a faster disk, where there is one.
+  // A folder in memory is faster than one on a disk.
   const parent = existsSync(MEMORY) ? MEMORY : tmpdir()
   const folder = mkdtempSync(join(parent, 'flashnode-histories-'))
   const children = new Set<ChildProcess>()
@@ -52,23 +58,23 @@ function runShard(
   const child = fork(SHARD, args, {
     execArgv: edits === undefined ? [] : [...editedExecArgv],
     env: { ...editedEnv(edits ?? []), TMPDIR: folder },
-    // What an edited product complains of is its own business.
+    // The output of an edited product is not of interest.
     stdio: ['ignore', 'inherit', edits === undefined ? 'inherit' : 'ignore', 'ipc'],
   })
   children.add(child)
   return new Promise((resolve, reject) => {
-    let begun = 0
+    let started = 0
     const hang = () => {
       child.kill('SIGKILL')
-      const message = `history ${begun} does not end`
-      resolve({ histories: begun, counts: {}, failure: { seed, history: undefined, message } })
+      const message = `history ${started} does not end`
+      resolve({ histories: started, counts: {}, failure: { seed, history: undefined, message } })
     }
-    let timer = setTimeout(hang, PATIENCE_MS)
+    let timer = setTimeout(hang, TIMEOUT_MS)
     child.on('message', (word: Word) => {
       clearTimeout(timer)
       if (word.type === 'report') return resolve(word.report)
-      begun++
-      timer = setTimeout(hang, PATIENCE_MS)
+      started++
+      timer = setTimeout(hang, TIMEOUT_MS)
     })
     child.once('exit', (code, signal) => {
       clearTimeout(timer)
@@ -77,5 +83,5 @@ function runShard(
     })
   })
 }
-/** A history takes a tenth of a second. */
-const PATIENCE_MS = 90_000
+/** A history takes a tenth of a second, so a process that is silent for this long hangs. */
+const TIMEOUT_MS = 90_000

@@ -1,4 +1,4 @@
-/** One history from its first step to its last, checked after each of them. */
+/** Runs one history from its first step to its last, with checks after each step. */
 import { clearThread, FLOOR } from '../../../engine/views/arena.ts'
 import { mulberry32 } from '../../kit/run-options.ts'
 import type { Random } from './blocks.ts'
@@ -12,18 +12,19 @@ import {
   flashblock,
   payload,
   produce,
-  runAhead,
+  runLeading,
   seal,
 } from './drive.ts'
 import { checkInvariants } from './invariants.ts'
 import { FRONT, FRONT_OF, Machine, READERS, WORKERS } from './machine.ts'
 import type { History, Step } from './steps.ts'
 
-const MAX_HELD = 6
+const MAX_PINNED = 6
 
 /**
- * `check`: 'some' asks each view a few questions after each step, 'all' whatever can be asked, and nothing in between.
- * @throws {Mismatch} {Error} at the first step after which something is wrong, its number in the message.
+ * `check`: 'some' asks each view a few questions after each step. 'all' asks every possible
+ * question after each step, but then no other thread works between two reads.
+ * @throws {Error} at the first step after which something is wrong, with its number in the message.
  */
 export async function runHistory(
   { setup, steps }: History,
@@ -52,11 +53,11 @@ export type Run = {
 
 function checkEverything(machine: Machine, random: Random): void {
   checkInvariants(machine)
-  for (const held of machine.held) checkAll(machine, held, random)
+  for (const pinned of machine.pinned) checkAll(machine, pinned, random)
   for (const endpoint of ['flashblocks', 'standard'] as const) {
-    const held = machine.lease(FRONT, endpoint)
-    checkAll(machine, held, random)
-    held.leased.release()
+    const pinned = machine.lease(FRONT, endpoint)
+    checkAll(machine, pinned, random)
+    pinned.leased.release()
   }
 }
 
@@ -65,7 +66,7 @@ function randomOf(seed: number): Random {
   return (below) => Math.floor(random() * below)
 }
 
-/** A process that dies in the middle of its work is started again. */
+/** Runs a step. A process that dies in the middle of its work is restarted. */
 async function runStep(machine: Machine, step: Step, random: Random): Promise<void> {
   machine.clock.ms += 25
   releaseCancelled(machine)
@@ -80,10 +81,10 @@ async function runStep(machine: Machine, step: Step, random: Random): Promise<vo
 }
 
 function die(machine: Machine, random: Random): void {
-  const { raised, answered } = machine.unfolds
+  const { raised, responded } = machine.unwinds
   machine.counts.add('died')
-  if (raised > answered) machine.counts.add('died in an unfold')
-  else if (machine.isFolding()) machine.counts.add('died in a fold')
+  if (raised > responded) machine.counts.add('died in an unwind')
+  else if (machine.isPersisting()) machine.counts.add('died in a persist pass')
   restart(machine, random)
 }
 
@@ -100,7 +101,7 @@ async function act(machine: Machine, step: Step, random: Random): Promise<void> 
     case 'flush':
       return dropPending(machine)
     case 'ahead':
-      return runAhead(machine, count, { random, between })
+      return runLeading(machine, count, { random, between })
     case 'canonical':
       return canonical(machine, count)
     case 'grow':
@@ -109,11 +110,11 @@ async function act(machine: Machine, step: Step, random: Random): Promise<void> 
       return void (await branch(machine, 0, random))
     case 'reorg':
       return void (await branch(machine, count, random))
-    case 'keeper':
-      for (let n = 0; n < count && machine.keeperTurn(random(4) === 0); n++) between()
+    case 'persistence':
+      for (let n = 0; n < count && machine.persistenceTurn(random(4) === 0); n++) between()
       return
     case 'answers':
-      for (let n = 0; n < count && machine.answerTurn(); n++) await machine.decide()
+      for (let n = 0; n < count && machine.responseTurn(); n++) await machine.decide()
       return
     case 'settle':
       return machine.settle(undefined, between)
@@ -122,7 +123,7 @@ async function act(machine: Machine, step: Step, random: Random): Promise<void> 
     case 'adopt':
       return adopt(machine, random)
     case 'release':
-      for (const { leased } of machine.held.splice(random(machine.held.length + 1), 1))
+      for (const { leased } of machine.pinned.splice(random(machine.pinned.length + 1), 1))
         leased.release()
       return
     case 'ended':
@@ -141,41 +142,49 @@ async function act(machine: Machine, step: Step, random: Random): Promise<void> 
 }
 
 function lease(machine: Machine, random: Random): void {
-  if (machine.held.length >= MAX_HELD) return
+  if (machine.pinned.length >= MAX_PINNED) return
   const thread = READERS[random(READERS.length)]!
-  const held = machine.lease(thread, random(3) === 0 ? 'standard' : 'flashblocks')
-  machine.held.push(held)
+  const pinned = machine.lease(thread, random(3) === 0 ? 'standard' : 'flashblocks')
+  machine.pinned.push(pinned)
   machine.counts.add('lease')
 }
 
-/** A worker is told a record: one that its front holds, which it must get, or any other, which may be gone. */
+/**
+ * Offers a snapshot to a worker. The worker must get one that its front holds; any other one may be
+ * gone.
+ */
 function adopt(machine: Machine, random: Random): void {
-  const { held, readers, counts, arena } = machine
-  if (held.length >= MAX_HELD) return
-  const newest = readers[FRONT]!.newestRecord()
+  const { pinned, readers, counts, arena } = machine
+  if (pinned.length >= MAX_PINNED) return
+  const newest = readers[FRONT]!.newestSnapshot()
   const thread = WORKERS[random(WORKERS.length)]!
-  const covered = held.filter((each) => each.thread === FRONT_OF[thread])
-  const record =
+  const covered = pinned.filter((each) => each.thread === FRONT_OF[thread])
+  const snapshot =
     covered.length > 0 && random(3) > 0
-      ? covered[random(covered.length)]!.leased.record
+      ? covered[random(covered.length)]!.leased.snapshot
       : Math.max(1, newest - random(20))
-  const leased = readers[thread]!.adopt(record, 'flashblocks')
-  const isCovered = covered.some((each) => each.leased.record <= record)
+  const leased = readers[thread]!.adopt(snapshot, 'flashblocks')
+  const isCovered = covered.some((each) => each.leased.snapshot <= snapshot)
   if (leased !== undefined) {
-    held.push({ leased, endpoint: 'flashblocks', shown: machine.shown.get(record)!, thread })
-    counts.add(isCovered ? 'adopted under the front' : 'adopted')
+    pinned.push({
+      leased,
+      endpoint: 'flashblocks',
+      visible: machine.visible.get(snapshot)!,
+      thread,
+    })
+    counts.add(isCovered ? 'adopted under a lease of the front' : 'adopted')
     return
   }
   const floor = Atomics.load(arena.words, FLOOR)
-  const isOwn = held.some((each) => each.thread === thread && each.leased.record <= record)
-  if (isCovered || isOwn || floor <= record)
-    throw new Mismatch(`record ${record} was refused, the floor is ${floor}`)
+  const isOwn = pinned.some((each) => each.thread === thread && each.leased.snapshot <= snapshot)
+  if (isCovered || isOwn || floor <= snapshot)
+    throw new Mismatch(`snapshot ${snapshot} was refused, the floor is ${floor}`)
   counts.add('adoption refused')
 }
 
-/** Its leases go with it; only then its row. */
+/** Ends a thread: first its leases go, then its row is cleared. */
 function endThread(machine: Machine, thread: number): void {
-  machine.held = machine.held.filter((each) => each.thread !== thread)
+  machine.pinned = machine.pinned.filter((each) => each.thread !== thread)
   clearThread(machine.views, thread)
   machine.readers[thread] = machine.openReader(thread)
   machine.counts.add('thread ended')
@@ -184,23 +193,26 @@ function endThread(machine: Machine, thread: number): void {
 /** The pool stops the readers that the writer names when pages run out. */
 function releaseCancelled(machine: Machine): void {
   if (machine.cancelled === 0) return
-  for (const held of machine.held)
-    if (held.leased.record <= machine.cancelled) {
-      held.leased.release()
+  for (const pinned of machine.pinned)
+    if (pinned.leased.snapshot <= machine.cancelled) {
+      pinned.leased.release()
       machine.counts.add('lease cancelled')
     }
-  machine.held = machine.held.filter((each) => each.leased.record > machine.cancelled)
+  machine.pinned = machine.pinned.filter((each) => each.leased.snapshot > machine.cancelled)
   machine.cancelled = 0
 }
 
-/** Another process over the same data: the canonical block that was shown is there, or one that was being made so. */
+/**
+ * Starts another process over the same data. Its canonical block is the visible one or the
+ * submitted one.
+ */
 function restart(machine: Machine, random: Random): void {
   const { directory } = machine
   machine.onRead = undefined
   directory.fuse = random(3) === 0 ? random(3) : undefined
-  const { canonical: shown } = machine.newest
-  const { handed } = machine.state
-  const next = handed === undefined ? undefined : machine.nodeOf(handed)
+  const { canonical: visible } = machine.newest
+  const { submitted } = machine.state
+  const next = submitted === undefined ? undefined : machine.nodeOf(submitted)
   for (;;)
     try {
       machine.start()
@@ -214,20 +226,23 @@ function restart(machine: Machine, random: Random): void {
     }
   directory.fuse = undefined
   const { canonical, pending } = machine.newest
-  if (canonical !== shown && canonical !== next)
-    throw new Mismatch(`block ${shown.number} was canonical, after the start ${canonical.number}`)
-  if (pending !== canonical) throw new Mismatch('the first record shows more than is durable')
-  if (machine.keeper.opened.dropped.length > 0) throw new Mismatch('the start dropped a block')
+  if (canonical !== visible && canonical !== next)
+    throw new Mismatch(`block ${visible.number} was canonical, after the start ${canonical.number}`)
+  if (pending !== canonical) throw new Mismatch('the first snapshot shows more than is durable')
+  if (machine.persistence.opened.dropped.length > 0) throw new Mismatch('the start dropped a block')
 }
 
-/** After each step: the invariants, the newest view, and every lease, with other threads at work between the reads of some. */
+/**
+ * After each step, checks the invariants, the newest view and every lease. For some leases other
+ * threads work between the reads.
+ */
 function checkNow(machine: Machine, random: Random): void {
   try {
     checkInvariants(machine)
     machine.counts.add('invariants')
-    for (const held of machine.held) {
+    for (const pinned of machine.pinned) {
       if (random(2) === 0) machine.onRead = othersAtWork(machine, random)
-      checkSample(machine, held, random)
+      checkSample(machine, pinned, random)
       machine.onRead = undefined
     }
     checkNewest(machine, random)
@@ -240,24 +255,24 @@ function checkNow(machine: Machine, random: Random): void {
 }
 
 function checkNewest(machine: Machine, random: Random): void {
-  const held = machine.lease(
+  const pinned = machine.lease(
     READERS[random(READERS.length)]!,
     random(3) ? 'flashblocks' : 'standard',
   )
   try {
-    checkSample(machine, held, random)
+    checkSample(machine, pinned, random)
   } finally {
-    held.leased.release()
+    pinned.leased.release()
   }
 }
 
-/** Now and then inside a step. */
+/** Checks a view now and then in the middle of a step. */
 function checkBetween(machine: Machine, random: Random): void {
-  const held = machine.held[random(machine.held.length * 6 + 2)]
-  if (held !== undefined) checkSample(machine, held, random)
+  const pinned = machine.pinned[random(machine.pinned.length * 6 + 2)]
+  if (pinned !== undefined) checkSample(machine, pinned, random)
 }
 
-/** After some more reads the keeper goes on, and the writer takes what it answers. */
+/** Between some reads the persistence thread works, or the writer takes a response. */
 function othersAtWork(machine: Machine, random: Random): () => void {
   let left = random(24)
   return () => {
@@ -265,7 +280,7 @@ function othersAtWork(machine: Machine, random: Random): () => void {
     left = random(12)
     machine.counts.add('work between two reads')
     for (let turns = random(3); turns >= 0; turns--)
-      if (random(5) === 0) machine.answerTurn()
-      else machine.keeperTurn(random(4) === 0)
+      if (random(5) === 0) machine.responseTurn()
+      else machine.persistenceTurn(random(4) === 0)
   }
 }

@@ -1,6 +1,7 @@
 /**
- * A process that runs random histories one after another and tells how that went: `shard.ts --runs N --seed S`, or one of them again:
- * `--history JSON`. As a child it reports to its parent.
+ * A process that runs random histories one after another and reports the result.
+ * Usage: `shard.ts --runs N --seed S`, or `shard.ts --history JSON` to repeat one of them.
+ * A child process reports to its parent.
  */
 import { parseArgs } from 'node:util'
 import fc from 'fast-check'
@@ -16,10 +17,10 @@ export type Report = {
     | { readonly seed: number; readonly history: History | undefined; readonly message: string }
     | undefined
 }
-/** Sent to a parent: another history is over, or all of them. */
+/** Message to a parent: another history has started, or all are over. */
 export type Word = { readonly type: 'alive' } | { readonly type: 'report'; readonly report: Report }
 
-/** `isShrunk`: a failure is made as small as that goes in the time. */
+/** Runs the histories; `isShrunk`: a failure is made as small as the time allows. */
 export async function runShard(options: {
   readonly runs: number
   readonly seed: number
@@ -31,7 +32,7 @@ export async function runShard(options: {
   let histories = 0
   let untilMs = Number.POSITIVE_INFINITY
   const property = fc.asyncProperty(history, async (each) => {
-    // The time for shrinking is over: what is not tried counts as right.
+    // The time for shrinking is over, so further candidates count as right.
     if (performance.now() > untilMs) return
     histories++
     process.send?.({ type: 'alive' } satisfies Word)
@@ -55,7 +56,10 @@ export async function runShard(options: {
 }
 const SHRINK_MS = 30_000
 
-/** Leaves out whatever can be left out, ever smaller pieces of the list: fast-check lets go of single steps only near its end. */
+/**
+ * Removes ever smaller pieces of the list of steps, because fast-check removes single steps only
+ * near its end.
+ */
 async function removeSteps(found: History, directory: Directory): Promise<History> {
   let best = found
   const untilMs = performance.now() + SHRINK_MS

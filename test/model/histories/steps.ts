@@ -1,27 +1,29 @@
-/** What may happen in a history, as data: short lists that fast-check makes, shrinks and prints. */
+/**
+ * The possible steps of a history, as data: short lists that fast-check makes, shrinks and prints.
+ */
 import fc from 'fast-check'
 
 /**
- * Each step is [name, count, seed]; what the count means:
+ * Each step is [name, count, seed]. The count has another meaning for each step:
  * | step | count |
  * |---|---|
- * | payload | transactions, at most, of index 0 on the complete head; a payload in progress is dropped |
- * | flashblock | transactions, at most |
- * | seal | – the block in progress is all there; its root is asked for |
+ * | payload | max. transactions of index 0 on the complete head; drops a payload in progress |
+ * | flashblock | max. transactions |
+ * | seal | –; ends the block in progress and requests its root |
  * | flush | – |
- * | ahead | blocks, complete and not decided |
- * | canonical | complete blocks that their source decides |
- * | grow | blocks, each with flashblocks, sealed and decided, the keeper folding beside |
- * | replace | – a canonical block other than the complete one |
- * | reorg | blocks to go back; canonical goes on from there |
- * | keeper | requests and slices |
- * | answers | answers of the keeper that reach the writer |
- * | settle | – until nobody has anything to do |
+ * | ahead | complete blocks that the source has not decided |
+ * | canonical | complete blocks that the source decides |
+ * | grow | blocks with flashblocks, sealed and decided, while the persistence thread works |
+ * | replace | –; adds a canonical block that differs from the complete one |
+ * | reorg | blocks to go back; canonical continues from there |
+ * | persistence | requests and slices |
+ * | answers | responses of the persistence thread that reach the writer |
+ * | settle | –; runs until no thread has anything to do |
  * | lease, adopt, release | – |
- * | ended | thread that ended; its row is cleared, another one takes its place |
- * | die | commits until the process dies in the middle of what it does |
- * | restart | – another process over the same data |
- * | reopen | – the same, and the directory is closed and opened |
+ * | ended | row of the thread that ends; the row is cleared, and another thread uses it |
+ * | die | commits until the process dies in the middle of its work |
+ * | restart | –; starts another process over the same data |
+ * | reopen | –; restarts with a closed and reopened directory |
  */
 export const STEP_NAMES = [
   'payload',
@@ -33,7 +35,7 @@ export const STEP_NAMES = [
   'grow',
   'replace',
   'reorg',
-  'keeper',
+  'persistence',
   'answers',
   'settle',
   'lease',
@@ -48,20 +50,20 @@ export type StepName = (typeof STEP_NAMES)[number]
 export type Step = readonly [name: StepName, count: number, seed: number]
 
 export type Setup = {
-  /** Pages of 2 KiB. The smallest hold a few blocks. */
+  /** Pages of 2 KiB. The smallest arena has memory for a few blocks. */
   readonly pages: number
   readonly foldDepth: number
-  /** Appended blocks beyond those at which canonical stops. */
+  /** Blocks that may be appended beyond the fold depth before canonical stops. */
   readonly backlog: number
-  /** Folded blocks that can be unfolded; of the writer and the keeper. */
+  /** Persisted blocks that the writer and the persistence thread can unwind. */
   readonly undoBlocks: number
   /** undefined: history is never pruned. */
   readonly historyBlocks: number | undefined
-  /** Flat values in one commit of a fold. */
+  /** Flat values in one commit of a persist pass. */
   readonly rowsInPiece: number
-  /** Of each thread's cache of flat values. */
+  /** Entries of each thread's cache of flat values. */
   readonly cacheEntries: number
-  /** Blocks that are there before the first step. */
+  /** Blocks that exist before the first step. */
   readonly blocks: number
 }
 export type History = { readonly setup: Setup; readonly steps: readonly Step[] }
@@ -81,7 +83,7 @@ const of = (name: StepName, weight: number, count: fc.Arbitrary<number> = fc.con
   weight,
   arbitrary: fc.tuple(fc.constant(name), count, fc.nat(0xffff)),
 })
-/** The first `times` times as often as the other. */
+/** Takes `usual` `times` times as often as `rare`. */
 function often(usual: fc.Arbitrary<number>, times: number, rare: fc.Arbitrary<number>) {
   return fc.oneof({ weight: times, arbitrary: usual }, { weight: 1, arbitrary: rare })
 }
@@ -96,7 +98,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   of('grow', 4, often(fc.integer({ min: 1, max: 4 }), 4, fc.integer({ min: 5, max: 14 }))),
   of('replace', 3),
   of('reorg', 4, often(fc.integer({ min: 1, max: 8 }), 2, fc.integer({ min: 9, max: 40 }))),
-  of('keeper', 16, often(fc.integer({ min: 1, max: 4 }), 2, fc.integer({ min: 5, max: 60 }))),
+  of('persistence', 16, often(fc.integer({ min: 1, max: 4 }), 2, fc.integer({ min: 5, max: 60 }))),
   of('answers', 8, fc.integer({ min: 1, max: 3 })),
   of('settle', 3),
   of('lease', 8),

@@ -1,4 +1,7 @@
-/** A process that makes blocks in a data directory, says so and waits to be killed: `child.ts DIRECTORY BLOCKS`. */
+/**
+ * A process that makes blocks in a data directory, reports them and waits for SIGKILL.
+ * Usage: `child.ts DIRECTORY BLOCKS`
+ */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
@@ -11,21 +14,21 @@ export type Made = {
   readonly transactions: number
   /** Number and hash of each block when it became canonical. */
   readonly hashes: readonly (readonly [number: number, hash: string])[]
-  /** Of a transaction that is surely in one of them, and whom it paid. */
+  /** Hash of a transaction that is certainly in one of the blocks, and the account that it paid. */
   readonly lastHash: string
   readonly recipient: string
 }
 
-/** One transaction a block from each. */
+/** Each sender sends one transaction per block. */
 const SENDERS = 2
-/** What is sent in the last blocks may wait in the pool when the process is killed. */
+/** Transactions of the last blocks may still be in the pool when the process is killed. */
 const SENT_BEFORE = 4
 /** Every fifth transaction writes a slot: its init code is SSTORE(1, n), and it leaves no code. */
 const initCode = (value: number) => hexToBytes(`0x61${value.toString(16).padStart(4, '0')}60015500`)
 
 const [path, count] = process.argv.slice(2)
 const blocks = Number(count)
-// The clock has reached the present when the last block is made.
+// The clock starts in the past, so that it reaches the present with the last block.
 const network = await openNetwork(path!, Date.now() - (blocks + 5) * 1000)
 const hashes: [number, string][] = []
 let made = 0
@@ -67,7 +70,10 @@ for (let at = -1; at < blocks; await network.step()) {
 }
 process.send!({
   blocks: hashes.at(-1)![0],
-  ...{ transactions: made, hashes, lastHash, recipient },
+  transactions: made,
+  hashes,
+  lastHash,
+  recipient,
 } satisfies Made)
-// Held open by the channel.
+// The listener holds the process open.
 process.on('message', () => {})

@@ -1,10 +1,11 @@
 /**
- * A development network on one thread, as fast as it goes: the real sequencer, pool, journals, writer and keeper over a data directory,
- * and a clock that moves by what the sequencer asks for.
+ * A development network on one thread, at full speed. Sequencer, pool, journals, writer and
+ * persistence thread are real and use a data directory. The clock moves by the delays that the
+ * sequencer requests.
  */
 import { join } from 'node:path'
 import { openChainReader } from '../../../engine/chain/reader.ts'
-import type { SealedBlock } from '../../../engine/chain/types.ts'
+import type { UpstreamBlock } from '../../../engine/chain/types.ts'
 import { type ChainOption, chainSpec } from '../../../engine/chainspec/registry.ts'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
@@ -17,34 +18,37 @@ import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import { openJournal } from '../../../engine/storage/directory/journal.ts'
 import { openDirectory } from '../../../engine/storage/directory/schema.ts'
-import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
-import type { KeeperAnswer, KeeperRequest } from '../../../engine/storage/types.ts'
-import { digestOf } from '../../../engine/txpool/digest.ts'
-import { createViews, keeperWords } from '../../../engine/views/arena.ts'
+import { createPersistence } from '../../../engine/storage/persistence/persistence.ts'
+import type { PersistenceRequest, PersistenceResponse } from '../../../engine/storage/types.ts'
+import { digestOf } from '../../../engine/txpool/validation.ts'
+import { createViews, persistenceWords } from '../../../engine/views/arena.ts'
 import { viewMemory } from '../../../engine/views/memory.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
-import { invalidTransaction } from '../../../rpc/seam/errors.ts'
-import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
+import { invalidTransaction } from '../../../rpc/core/errors.ts'
+import { OWN_CLIENT } from '../../../rpc/core/executor.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
 import { FRONT_ROW, SOURCE_ROW, WRITER_ROW } from '../../../workers/thread/rows.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
-import { L1_FIGURES } from '../../fixtures/l1-figures.ts'
+import { L1_FEE_INPUTS } from '../../fixtures/l1-fee-inputs.ts'
 
 const BLOCK_TIME_MS = 1000
 const FLASHBLOCK_TIME_MS = 200
-/** What `flashnode dev` opens its database with. */
+/** `flashnode dev` opens its database with the same cache size. */
 const CACHE_BYTES = 64 * 2 ** 20
 
 export type Network = {
-  /** Does what is due and moves the clock on. */
+  /** Does everything that is due, then moves the clock. */
   step(): Promise<void>
-  /** Into the pool. @throws {Error} when it is refused. */
+  /**
+   * Adds a transaction to the pool.
+   * @throws {Error} when the pool refuses it.
+   */
   submit(raw: Bytes): void
   canonical(): { readonly number: number; readonly hash: Bytes }
   readonly chainId: bigint
 }
 
-/** `startMs`: milliseconds since 1970, where the clock begins and the genesis lies. */
+/** `startMs`: milliseconds since 1970, for the start of the clock and the genesis block. */
 export async function openNetwork(path: string, startMs: number): Promise<Network> {
   const clock = { ms: startMs }
   const option: ChainOption = {
@@ -62,35 +66,35 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   })
   const views = createViews({ bytes, threads: SOURCE_ROW + 1, seed: 1 })
   const now = () => clock.ms
-  const keeper = createKeeper({ database, words: keeperWords(views), now })
+  const persistence = createPersistence({ database, words: persistenceWords(views), now })
   const store = openStore(database)
-  const publisher = openPublisher(views, keeper.opened.foldHead)
+  const publisher = openPublisher(views, persistence.opened.persistedHead)
   const readerOf = (thread: number) => openChainReader({ views, store, chain, thread })
   const { writer, effects } = openWriter(
     { chain, engine: referenceEngine, store, publisher, now, reader: readerOf(WRITER_ROW) },
-    keeper.opened,
+    persistence.opened,
   )
-  const requests: KeeperRequest[] = []
+  const requests: PersistenceRequest[] = []
   const events: WriterEvent[] = [{ type: 'feed', feed: 0, isConnected: true }]
   const previews = new Map<number, Roots | undefined>()
   const take = (list: readonly WriterEffect[]) => {
     for (const effect of list)
-      if (effect.type === 'keeper') requests.push(effect.request)
+      if (effect.type === 'persistence') requests.push(effect.request)
       else if (effect.type === 'halted') throw new Error(effect.message)
       else if (effect.type === 'published') transactions.published([])
   }
-  const hear = (answers: readonly KeeperAnswer[]) => {
-    for (const answer of answers)
-      if (answer.type === 'preview') previews.set(answer.request, answer.roots)
-      else events.push({ type: 'answer', answer })
+  const onResponses = (responses: readonly PersistenceResponse[]) => {
+    for (const response of responses)
+      if (response.type === 'preview') previews.set(response.request, response.roots)
+      else events.push({ type: 'answer', response })
   }
   async function settle(): Promise<void> {
     for (;;) {
       const dueMs = writer.wakeAtMs()
       const event = events.shift()
       if (event !== undefined) take(await writer.apply(event))
-      else if (requests.length > 0) hear(keeper.handle(requests.shift()!))
-      else if (keeper.hasWork()) hear(keeper.step())
+      else if (requests.length > 0) onResponses(persistence.handle(requests.shift()!))
+      else if (persistence.hasWork()) onResponses(persistence.step())
       else if (dueMs !== undefined && dueMs <= clock.ms) take(await writer.apply({ type: 'tick' }))
       else return
     }
@@ -116,7 +120,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   transactions.onNews(() => {
     hasNews = true
   })
-  let asked = 0
+  let requested = 0
   const reader = readerOf(SOURCE_ROW)
   const journal = openJournal(join(path, 'flashblocks.journal'), { ifDamaged: 'refuse' })
   const ports: SequencerPorts = {
@@ -129,7 +133,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
       const { hash } = view.latest
       return { hash, header: block.header, reader: view.state(block), canonical: number, release }
     },
-    isShown: () => true,
+    isVisible: () => true,
     async transactions(wanted) {
       hasNews = false
       const number = Number(wanted.number)
@@ -138,9 +142,9 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     hasNews: () => hasNews,
     giveBack: (hashes) => transactions.returned(hashes),
     async roots(parentStateRoot, diff) {
-      const request = ++asked
-      hear(keeper.handle({ type: 'preview', request, parentStateRoot, diff }))
-      while (!previews.has(request)) hear(keeper.step())
+      const request = ++requested
+      onResponses(persistence.handle({ type: 'preview', request, parentStateRoot, diff }))
+      while (!previews.has(request)) onResponses(persistence.step())
       const roots = previews.get(request)
       previews.delete(request)
       return roots
@@ -154,7 +158,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
       events.push({ type: 'packet', packet: received })
     },
     late: () => {},
-    seal: (block: SealedBlock) => void events.push({ type: 'sealed', block }),
+    seal: (block: UpstreamBlock) => void events.push({ type: 'sealed', block }),
     reject(list) {
       throw new Error(`the sequencer refuses ${list[0]?.reason}`)
     },
@@ -162,7 +166,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
   }
   const times = { blockTimeMs: BLOCK_TIME_MS, flashblockTimeMs: FLASHBLOCK_TIME_MS }
   const sequencer = createSequencer(
-    { chain, engine: referenceEngine, ...times, form: 'xlayer', l1: L1_FIGURES },
+    { chain, engine: referenceEngine, ...times, form: 'xlayer', l1: L1_FEE_INPUTS },
     ports,
     journal.found,
   )
@@ -172,7 +176,7 @@ export async function openNetwork(path: string, startMs: number): Promise<Networ
     async step() {
       const { ms } = await sequencer.step()
       await settle()
-      // What is due in between is not missed: the next question comes as early as that.
+      // The clock never passes a due time, because the sequencer requests a delay up to it.
       clock.ms += Math.max(1, ms)
     },
     submit(raw) {

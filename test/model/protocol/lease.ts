@@ -1,12 +1,15 @@
-/** How a thread comes to a record and gives it back: engine/views/lease.ts. */
+/** Threads lease a snapshot and release it: engine/views/lease.ts. */
 import { Fault, type Step } from '../explore.ts'
-import { forgetRecords } from './publisher.ts'
-import { type Ask, type Choice, FINAL } from './scenario.ts'
-import type { Position, State } from './state.ts'
+import type { Position, State } from './model-state.ts'
+import { forgetSnapshots } from './publisher.ts'
+import { type Choice, FINAL, type Query } from './scenario.ts'
 import { frontOf, isFront, NAMES, set, step, type Thread, taskOf, withRow } from './thread.ts'
 import { blocksOf } from './walk.ts'
 
-/** Leases.lease: the head word; Leases.adopt: what the front said. */
+/**
+ * Models Leases.lease, which reads the head word, and Leases.adopt, which takes the number from the
+ * front.
+ */
 export function takeNumber(thread: Thread): Step<State>[] {
   const { state, me } = thread
   if (me.left === 0) return []
@@ -16,14 +19,14 @@ export function takeNumber(thread: Thread): Step<State>[] {
   }
   const task = taskOf(thread.row)
   if (state[task] === null) return []
-  const { record: number, session } = state[task]
+  const { snapshot: number, session } = state[task]
   return [step(thread, `is told of ${number}`, { at: 'row', number, session }, { [task]: null })]
 }
 
 const isAdopting = ({ reading, me }: Thread) =>
   reading.isAdopter === true && (reading.isLateAdopter !== true || me.left === 1)
 
-/** enter(): a row that covers the record already is left as it is. */
+/** Models enter(): a row that already covers the snapshot stays as it is. */
 export function setRow(thread: Thread): Step<State>[] {
   const { world, state, me, row } = thread
   const before = Math.abs(state.words.rows[row]!)
@@ -34,7 +37,7 @@ export function setRow(thread: Thread): Step<State>[] {
   return [step(thread, `sets its row to ${me.number}`, { at }, { words })]
 }
 
-export function lookAtFloor(thread: Thread): Step<State>[] {
+export function readFloor(thread: Thread): Step<State>[] {
   const { world, state, me, row } = thread
   const isBelow = state.words.floor > me.number
   const isMarked = isFront(row) && world.rules.coverChecked
@@ -43,13 +46,13 @@ export function lookAtFloor(thread: Thread): Step<State>[] {
   return [step(thread, 'looks at the floor', { at: isBelow ? refused : passed })]
 }
 
-/** From here on the row covers workers too. */
+/** After this step the row covers workers too. */
 export function confirmRow(thread: Thread): Step<State>[] {
   const words = withRow(thread.state, thread.row, thread.me.number)
   return [step(thread, 'confirms its row', { at: 'open' }, { words })]
 }
 
-export function lookAtFront(thread: Thread): Step<State>[] {
+export function readFront(thread: Thread): Step<State>[] {
   const { world, state, me, row } = thread
   const front = state.words.rows[world.rules.ownFront ? frontOf(row) : 0]!
   const isCovered = front > 0 && front <= me.number
@@ -62,63 +65,68 @@ export function takeRowBack(thread: Thread): Step<State>[] {
     const front = state[NAMES[frontOf(row)]]
     const isAdopter = isAdopting(thread)
     if (isAdopter && front.leases.includes(me.number) && front.left === me.session)
-      throw new Fault(`the worker is refused record ${me.number}, which its front holds`)
+      throw new Fault(`the worker is refused snapshot ${me.number}, which its front holds`)
     const words = withRow(state, row, me.leases.length === 0 ? 0 : Math.min(...me.leases))
-    // "View gone" ends the request; a lease of the newest record is tried again.
+    // "View gone" ends the request; a lease of the newest snapshot is tried again.
     const left = isAdopter ? me.left - 1 : me.left
     return set(thread, { at: 'idle', number: 0, session: 0, left }, { words })
   }
   return [{ label: `${NAMES[row]} takes its row back`, run }]
 }
 
-/** hold(): readRecord, which the thread keeps; the view and the question are any of the scenario's. */
+/**
+ * Models pin(): the thread keeps the snapshot that readSnapshot returns. View and question are any
+ * of the scenario's.
+ */
 export function openRecord(thread: Thread): Step<State>[] {
   const { state, me, reading, row } = thread
   if (reading.isNested === true && me.leases.length === 0)
     return [step(thread, 'takes a second lease', { at: 'idle', leases: [me.number], number: 0 })]
   return reading.choices.flatMap((choice) =>
-    reading.asks.map((ask) => ({
-      label: `${NAMES[row]} opens ${choiceName(choice)} of ${me.number}, asks for ${ask}`,
+    reading.requests.map((request) => ({
+      label: `${NAMES[row]} opens ${choiceName(choice)} of ${me.number}, asks for ${request}`,
       run: () => {
-        const record = state.records[me.number]
-        if (record === undefined)
-          throw new Fault(`record ${me.number} is overwritten under a lease`)
+        const snapshot = state.snapshots[me.number]
+        if (snapshot === undefined)
+          throw new Fault(`snapshot ${me.number} is overwritten under a lease`)
         const leases = [...me.leases, me.number]
         const at = choose(thread, choice)
-        const isAsked = at !== undefined && isFit(at, choice, ask)
-        const isTold = isFront(row) && thread.world.scenario.readers[row + 1]?.isAdopter === true
+        const isRequested = at !== undefined && isSuitable(at, choice, request)
+        const isOffered = isFront(row) && thread.world.scenario.readers[row + 1]?.isAdopter === true
         const task = taskOf(row)
-        const what = { record: me.number, session: me.left }
-        const told = isTold && state[task] === null ? { [task]: what } : {}
-        if (!isAsked) return set(thread, { at: 'release', leases, number: 0 }, told)
-        const { base, unfolds } = record
-        const view = { at, base, unfolds, ask }
-        // The older of two leases goes back first: the row must stay at the other.
+        const what = { snapshot: me.number, session: me.left }
+        const offered = isOffered && state[task] === null ? { [task]: what } : {}
+        if (!isRequested) return set(thread, { at: 'release', leases, number: 0 }, offered)
+        const { base, unwinds } = snapshot
+        const view = { at, base, unwinds, request }
+        // The older of two leases is released first: the row must stay at the other one.
         const next = leases.length > 1 ? 'release' : 'walk'
-        return set(thread, { at: next, leases, number: 0, view }, told)
+        return set(thread, { at: next, leases, number: 0, view }, offered)
       },
     })),
   )
 }
 
-/** Transactions are looked for in the whole chain of a head, numbers only up to the view's own. */
-const isFit = (at: Position, choice: Choice, ask: Ask): boolean =>
-  ask === 'transaction'
+/**
+ * A transaction is searched in the full chain of a head, a number only up to the view's own height.
+ */
+const isSuitable = (at: Position, choice: Choice, request: Query): boolean =>
+  request === 'transaction'
     ? typeof choice === 'string'
-    : ask[0] !== '#' || Number(ask.slice(1)) <= at.height
+    : request[0] !== '#' || Number(request.slice(1)) <= at.height
 
 const choiceName = (choice: Choice) =>
   typeof choice === 'object' ? `${choice.block}.${choice.index}` : `${choice}`
 
-/** blockAt, findHash: the place in the chain of the head. */
+/** Models blockAt and findHash: the position in the chain of the head. */
 function choose({ world, state, me }: Thread, choice: Choice): Position | undefined {
-  const record = state.records[me.number]!
-  if (typeof choice === 'string') return record[choice]
-  const top = record.pending
-  const { base } = record
+  const snapshot = state.snapshots[me.number]!
+  if (typeof choice === 'string') return snapshot[choice]
+  const top = snapshot.pending
+  const { base } = snapshot
   if (typeof choice === 'object') {
-    const isHere = ({ block }: Position) => block === choice.block
-    const found = blocksOf(state, top, base.height).find(isHere)
+    const isSameBlock = ({ block }: Position) => block === choice.block
+    const found = blocksOf(state, top, base.height).find(isSameBlock)
     if (found === undefined || choice.index > found.tag) return undefined
     return { ...found, tag: choice.index }
   }
@@ -126,10 +134,10 @@ function choose({ world, state, me }: Thread, choice: Choice): Position | undefi
   const found = blocksOf(state, top, base.height).find(({ height }) => height === choice)
   if (found !== undefined) return found
   const block = world.truth.ancestor(top.block, choice)
-  return { id: 0, height: choice, table: 0, tag: FINAL, block }
+  return { id: 0, height: choice, diffLayer: 0, tag: FINAL, block }
 }
 
-/** release(): the row goes to the oldest record that is left. */
+/** Models release(): the row moves to the oldest snapshot that is still leased. */
 export function releaseLease(thread: Thread): Step<State>[] {
   const { world, state, me, row } = thread
   const leases = me.leases.slice(1)
@@ -143,12 +151,12 @@ export function releaseLease(thread: Thread): Step<State>[] {
   return [
     {
       label: `${NAMES[row]} releases ${me.leases[0]}`,
-      run: () => forgetRecords(set(thread, change, { words })),
+      run: () => forgetSnapshots(set(thread, change, { words })),
     },
   ]
 }
 
-/** workers/pool/open.ts: the row of a thread that has ended is cleared on its `exit`. */
+/** Models workers/pool/threads.ts, which clears the row of a thread on its `exit`. */
 export function deadSteps(thread: Thread): Step<State>[] {
   const { world, state, row } = thread
   if (!world.rules.clearDead || state.words.rows[row] === 0) return []

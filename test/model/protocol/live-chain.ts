@@ -1,10 +1,13 @@
-/** The blocks that the writer holds and the moves of its heads: engine/sources/{live-block,live-chain,writer-state}.ts. */
-import { type BlockEvent, nextState } from '../../../engine/chain/life.ts'
+/**
+ * The writer's blocks and the moves of its heads: live-block.ts, live-chain.ts and writer-state.ts
+ * of engine/sources/writer.
+ */
+import { type BlockEvent, nextState } from '../../../engine/chain/block-state.ts'
 import { allowed } from './allowed.ts'
+import type { Block, Request, State, World, Writer } from './model-state.ts'
 import { lineOf, publish } from './publisher.ts'
-import type { Block, Request, State, World, Writer } from './state.ts'
 
-/** writer-state.ts flush. */
+/** Models flush of writer-state.ts. */
 export function flush(world: World, state: State, to = state.writer.complete): State {
   return state.writer.pending === to ? state : publish(world, cutAbove(state, to))
 }
@@ -14,12 +17,12 @@ export const setWriter = (state: State, changed: Partial<Writer>): State => ({
   writer: { ...state.writer, ...changed },
 })
 
-export const request = (state: State, asked: Request): State => ({
+export const request = (state: State, requested: Request): State => ({
   ...state,
-  requests: [...state.requests, asked],
+  requests: [...state.requests, requested],
 })
 
-/** live-block.ts step: the table of engine/chain/life.ts decides. */
+/** Models step of live-block.ts: the table of engine/chain/block-state.ts decides. */
 export function change(
   state: State,
   id: number,
@@ -33,7 +36,7 @@ export function change(
   return setWriter(state, { blocks: { ...blocks, [id]: changed } })
 }
 
-/** LiveChain.cutAbove. */
+/** Models LiveChain.cutAbove. */
 export function cutAbove(state: State, to: number): State {
   const line = lineOf(state.writer, state.writer.pending)
   const above = line.slice(0, line.indexOf(to))
@@ -42,7 +45,7 @@ export function cutAbove(state: State, to: number): State {
   return dropWhere(setWriter(state, heads), (id) => above.includes(id))
 }
 
-/** LiveChain.drop; the publisher retires its tables at the next record. */
+/** Models LiveChain.drop. The publisher retires the diff layers at the next snapshot. */
 export function dropWhere(state: State, isGone: (id: number, block: Block) => boolean): State {
   let left = state
   for (const [name, block] of Object.entries(state.writer.blocks)) {

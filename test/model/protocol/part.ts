@@ -1,13 +1,16 @@
-/** All rules on: no scenario fails. Each rule off: the scenario that needs it does, and the trace says how. */
+/**
+ * With all rules on, no scenario fails. With a rule off, the scenario that needs it fails, and its
+ * trace shows the steps.
+ */
 import type { Explored } from '../explore.ts'
 import type { Part } from '../part.ts'
 import { exploreScenario } from './machine.ts'
 import { ALL_ON, allBut } from './rules.ts'
 import { PROOFS } from './scenarios.ts'
 
-/** Each takes some 60 bytes. */
+/** Each state takes some 60 bytes, which limits their number. */
 const MAX_STATES = 10_000_000
-/** What the short form shows of a trace. */
+/** Number of steps of a trace that the short form prints. */
 const LAST_STEPS = 4
 
 export const protocol: Part = {
@@ -18,13 +21,13 @@ export const protocol: Part = {
       const { name } = scenario
       const all = exploreScenario(scenario, ALL_ON, MAX_STATES)
       check(
-        `${name}: every answer is right`,
+        `${name}: every response is right`,
         !all.isCut && all.fault === undefined,
         said(all, false),
       )
       for (const rule of needs) {
         const off = exploreScenario(scenario, allBut(rule), MAX_STATES)
-        check(`  without ${rule} it fails`, off.fault !== undefined, said(off, isShort))
+        check(`  without ${rule} the scenario fails`, off.fault !== undefined, said(off, isShort))
       }
     }
   },

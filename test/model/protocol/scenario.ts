@@ -1,80 +1,86 @@
-/** What a scenario is made of, and what its blocks do by plain execution. */
+/** The parts of a scenario, and the results of its blocks by plain execution. */
 import type { Rules } from './rules.ts'
 
-/** A block by its name. `flashblocks`: what each writes, a letter per key; W wipes the account: every slot that exists. */
+/**
+ * A block with its name. `flashblocks` has the writes of each, one letter per key. W wipes the
+ * account: every slot that exists.
+ */
 export type Content = {
   readonly name: string
   readonly number: number
   readonly parent: string
   readonly flashblocks: readonly string[]
-  /** Flashblock with the one transaction that is asked for. */
+  /** Flashblock with the one transaction that readers ask for. */
   readonly transaction?: number
 }
 export type HeadName = 'canonical' | 'complete' | 'pending'
-/** Which block a session reads: a head, the block n blocks above genesis, or what a block was after a flashblock, by its hash then. */
+/**
+ * Selects the block that a session reads: a head, the block n blocks above genesis, or a block
+ * after a flashblock, by its hash at that point.
+ */
 export type Choice = HeadName | number | { readonly block: string; readonly index: number }
-/** A key of state, the header, the transaction, or the hash of a number. */
-export type Ask = Key | 'header' | 'transaction' | `#${number}`
+/** Asks for a key of state, the header, the transaction, or the hash of a number. */
+export type Query = Key | 'header' | 'transaction' | `#${number}`
 export type Key = 'a' | 'x' | 'y'
 export const KEYS: readonly Key[] = ['a', 'x', 'y']
 
-/** What one thread does: so many sessions, each with any choice and any question. */
+/** The work of one thread: a number of sessions, each with any choice and any question. */
 export type Reading = {
   readonly sessions: number
   readonly choices: readonly Choice[]
-  readonly asks: readonly Ask[]
-  /** Takes the record that the front tells it of. */
+  readonly requests: readonly Query[]
+  /** The thread takes the snapshot that the front offers. */
   readonly isAdopter?: boolean
-  /** In its last session only. */
+  /** The thread takes an offered snapshot in its last session only. */
   readonly isLateAdopter?: boolean
-  /** Takes a second lease before it gives the first back. */
+  /** The thread takes a second lease before it releases the first. */
   readonly isNested?: boolean
-  /** May end in the middle of a read. */
+  /** The thread may die in the middle of a read. */
   readonly isMortal?: boolean
 }
 export type Scenario = {
   readonly name: string
   readonly blocks: readonly Content[]
-  /** In order; 'flush': what is pending is dropped, as it is for another payload and for what cannot be executed. */
+  /** Messages in order. 'flush' drops pending, as another payload and an invalid flashblock do. */
   readonly feed: readonly (readonly [block: string, index: number] | 'flush')[]
   /** Canonical blocks in the order of decision. */
-  readonly sealed: readonly string[]
-  /** A table takes one. */
+  readonly upstreamBlocks: readonly string[]
+  /** Each diff layer takes one page. */
   readonly pages: number
-  /** Records in the ring. */
+  /** Snapshots in the ring. */
   readonly ring: number
   readonly foldDepth: number
-  /** History up to this height is pruned once something above it is folded. */
+  /** History up to this height is pruned once a higher block is persisted. */
   readonly pruned?: number
   readonly hasCache?: boolean
-  /** Blocks beyond their first flashblock take a second table. */
+  /** Blocks with more than one flashblock take a second diff layer. */
   readonly isLarge?: boolean
-  /** A front, its worker, another front, its worker. */
+  /** In order: a front, its worker, another front, its worker. */
   readonly readers: readonly Reading[]
 }
 
-/** Newest tag of a block that is held to the end. */
+/** Newest tag of a finished block. */
 export const FINAL = 9
 export type Values = Readonly<Record<Key, string>>
 
-/** Plain execution: the oracle. */
+/** The oracle: plain execution. */
 export type Truth = {
   block(name: string): Content
   /** State after a flashblock; FINAL: after the block. */
   state(name: string, tag: number): Values
-  /** What a flashblock writes. */
+  /** The writes of one flashblock. */
   writes(name: string, index: number): Partial<Values>
   diff(name: string): Partial<Values>
   ancestor(name: string, number: number): string
   isAncestor(ancestor: string, name: string): boolean
-  /** The block with the transaction, seen from here. */
+  /** The block with the transaction, on the chain of this block. */
   transaction(name: string, tag: number): string | undefined
 }
 export const GENESIS = 'g'
 export const GENESIS_STATE: Values = { a: 'g', x: 'g', y: 'g' }
 const GENESIS_BLOCK: Content = { name: GENESIS, number: 0, parent: '', flashblocks: [''] }
 
-/** `hasWipes` false: a wipe forgets the slots that no table of this run has. */
+/** With the rule `wipe` off, a wipe forgets the slots that no diff layer of this run has. */
 export function truthOf({ blocks }: Scenario, { wipe }: Pick<Rules, 'wipe'>): Truth {
   const contents = new Map([GENESIS_BLOCK, ...blocks].map((block) => [block.name, block]))
   const states = new Map<string, readonly Values[]>([[GENESIS, [GENESIS_STATE]]])
@@ -109,8 +115,8 @@ export function truthOf({ blocks }: Scenario, { wipe }: Pick<Rules, 'wipe'>): Tr
     },
     transaction: (name, tag) => {
       for (let at = truth.block(name); at.name !== GENESIS; at = truth.block(at.parent)) {
-        const isShown = at.name !== name || (at.transaction ?? FINAL) <= tag
-        if (at.transaction !== undefined && isShown) return at.name
+        const isVisible = at.name !== name || (at.transaction ?? FINAL) <= tag
+        if (at.transaction !== undefined && isVisible) return at.name
       }
       return undefined
     },
@@ -118,7 +124,7 @@ export function truthOf({ blocks }: Scenario, { wipe }: Pick<Rules, 'wipe'>): Tr
   return truth
 }
 
-/** A wipe writes a zero for every slot that is there: no marker travels. */
+/** A wipe writes a zero for every slot that exists; there is no marker. */
 function changesOf(before: Values, text: string, value: string): Partial<Values> {
   const changes: Partial<Record<Key, string>> = {}
   if (text.includes('W')) {

@@ -1,12 +1,12 @@
-/** Small chains with everything that may happen to them, who reads what of them, and the rules that they cannot do without. */
+/** Small chains with all possible events, their readers, and the rules that each of them needs. */
 import type { RuleName } from './rules.ts'
-import type { Ask, Choice, Content, Reading, Scenario } from './scenario.ts'
+import type { Choice, Content, Query, Reading, Scenario } from './scenario.ts'
 
 export type Proof = {
   readonly scenario: Scenario
-  /** Each switched off makes this scenario fail. */
+  /** Without any one of these rules the scenario fails. */
   readonly needs: readonly RuleName[]
-  /** More of the same, for the full form. */
+  /** The scenario is larger than the others and runs in the full form only. */
   readonly isWide: boolean
 }
 
@@ -20,16 +20,16 @@ const withTransaction = (content: Content, transaction: number): Content => ({
   ...content,
   transaction,
 })
-const reads = (choices: readonly Choice[], asks: readonly Ask[], sessions = 1): Reading => ({
+const reads = (choices: readonly Choice[], requests: readonly Query[], sessions = 1): Reading => ({
   sessions,
   choices,
-  asks,
+  requests,
 })
 
 type Given = Pick<Scenario, 'name' | 'blocks' | 'readers'> & Partial<Scenario>
 const scenario = (given: Given): Scenario => ({
   feed: [],
-  sealed: [],
+  upstreamBlocks: [],
   pages: 6,
   ring: 64,
   foldDepth: 0,
@@ -47,7 +47,7 @@ const oneFeed = [
   ['1', 0],
   ['1', 1],
 ] as const
-/** Blocks of one flashblock, one on the other. */
+/** Three blocks of one flashblock, each on the one before. */
 const three = [
   block('1', 1, 'g', 'x'),
   withTransaction(block('2', 2, '1', 'y'), 0),
@@ -58,10 +58,12 @@ const threeFeed = [
   ['2', 0],
   ['3', 0],
 ] as const
-/** Payloads of one height that are all dropped: pages are needed again, and no keeper is. */
+/**
+ * Payloads of one height that are all dropped. They need pages again, but no persistence thread.
+ */
 const payloads = ['A', 'B', 'C', 'D'].map((name) => block(name, 1, 'g', 'x', 'y'))
 const payloadFeed = payloads.map(({ name }) => [name, 0] as const)
-/** The source decides on another block 2 than the feed showed, or than it said before. */
+/** The source decides on another block 2 than the feed brought, or than it decided before. */
 const fork = [
   block('1', 1, 'g', 'x'),
   withTransaction(block('2A', 2, '1', 'x'), 0),
@@ -71,13 +73,13 @@ const forkFeed = [
   ['1', 0],
   ['2A', 0],
 ] as const
-const rivals = [
+const competingBlocks = [
   block('1A', 1, 'g', 'x'),
   block('1B', 1, 'g', 'x'),
   block('2A', 2, '1A', 'x'),
   block('2B', 2, '1A', 'x'),
 ]
-/** And the transaction comes again above it. */
+/** The transaction comes again above the fork. */
 const longFork = [...fork, withTransaction(block('3B', 3, '2B', 'x'), 0)]
 /** One branch changes a key in its second block, the other in its first. */
 const twice = [block('1A', 1, 'g', 'x'), block('2A', 2, '1A', 'y'), block('1B', 1, 'g', 'y')]
@@ -89,7 +91,7 @@ export const PROOFS: readonly Proof[] = [
       name: 'one block',
       blocks: one,
       feed: oneFeed,
-      sealed: ['1'],
+      upstreamBlocks: ['1'],
       readers: [
         reads(
           ['pending', 'complete', 'canonical', { block: '1', index: 0 }],
@@ -100,14 +102,14 @@ export const PROOFS: readonly Proof[] = [
     'slotLast',
     'headLast',
     'tags',
-    'wholeBlocks',
+    'completeBlocks',
     'prefixOfBase',
   ),
   proof({
-    name: 'a block of two tables',
+    name: 'a block of two diff layers',
     blocks: one,
     feed: oneFeed,
-    sealed: ['1'],
+    upstreamBlocks: ['1'],
     isLarge: true,
     readers: [reads(['pending', { block: '1', index: 0 }], ['x', 'y'])],
   }),
@@ -118,11 +120,11 @@ export const PROOFS: readonly Proof[] = [
       feed: [...forkFeed, ['2B', 0], 'flush'],
       readers: [reads(['pending'], ['x', 'y'])],
     },
-    'newTable',
+    'newDiffLayer',
   ),
   proof(
     {
-      name: 'pages again',
+      name: 'recycled pages',
       blocks: payloads,
       feed: payloadFeed,
       pages: 2,
@@ -133,7 +135,7 @@ export const PROOFS: readonly Proof[] = [
   ),
   proof(
     {
-      name: 'handed over to a worker',
+      name: 'a snapshot passed to a worker',
       blocks: payloads,
       feed: payloadFeed,
       pages: 2,
@@ -170,7 +172,7 @@ export const PROOFS: readonly Proof[] = [
   ),
   proof(
     {
-      name: 'a small ring',
+      name: 'a small ring of snapshots',
       blocks: payloads,
       feed: payloadFeed,
       ring: 2,
@@ -182,7 +184,7 @@ export const PROOFS: readonly Proof[] = [
     {
       name: 'a worker dies',
       blocks: three,
-      sealed: ['1', '2', '3'],
+      upstreamBlocks: ['1', '2', '3'],
       pages: 2,
       readers: [reads([], [], 0), { ...reads(['canonical'], ['y', 'header']), isMortal: true }],
     },
@@ -191,9 +193,9 @@ export const PROOFS: readonly Proof[] = [
   ),
   proof(
     {
-      name: 'the fold frees pages',
+      name: 'the persist pass frees pages',
       blocks: three,
-      sealed: ['1', '2', '3'],
+      upstreamBlocks: ['1', '2', '3'],
       pages: 2,
       readers: [reads(['canonical'], ['x', 'header'])],
     },
@@ -202,91 +204,91 @@ export const PROOFS: readonly Proof[] = [
   ),
   proof(
     {
-      name: 'one block on the other',
+      name: 'a chain of three blocks',
       blocks: three,
-      sealed: ['1', '2', '3'],
+      upstreamBlocks: ['1', '2', '3'],
       readers: [reads(['canonical', 1], ['x', 'y', 'transaction', '#1', '#2'])],
     },
     'linkParent',
     'numberFromChain',
     'rowsAbove',
     'appendFirst',
-    'foldWordFirst',
-    'foldCheck',
+    'persistWordFirst',
+    'persistCheck',
     'checkAfter',
     'flatThenHistory',
     'pair',
     'prevStored',
-    'foldRepeated',
-    'baseFromAnswer',
+    'persistRepeated',
+    'baseFromResponse',
   ),
   proof(
     {
       name: 'a reorg',
       blocks: fork,
-      sealed: ['1', '2A', '2B'],
+      upstreamBlocks: ['1', '2A', '2B'],
       readers: [reads(['canonical'], ['y', 'transaction'])],
     },
-    'foldById',
+    'persistById',
     'historyAtBase',
-    'indexAtFold',
+    'indexAtPersist',
   ),
   proof(
     {
-      name: 'the arena full of what the source contradicts',
-      blocks: rivals,
+      name: 'an arena full of competing blocks',
+      blocks: competingBlocks,
       feed: [['1A', 0]],
-      sealed: ['1B'],
+      upstreamBlocks: ['1B'],
       pages: 1,
       readers: [reads(['pending'], ['x'])],
     },
-    'canonicalRoom',
+    'canonicalCapacity',
   ),
   proof(
     {
-      name: 'a block on its way through the keeper',
-      blocks: rivals,
+      name: 'a submitted block',
+      blocks: competingBlocks,
       feed: [
         ['1A', 0],
         ['2A', 0],
         ['2B', 0],
       ],
-      sealed: ['1B'],
+      upstreamBlocks: ['1B'],
       pages: 3,
       readers: [reads(['canonical'], ['x'])],
     },
-    'handed',
+    'submitted',
   ),
   proof(
     {
-      name: 'a payload of a decided block',
+      name: 'a second payload of a submitted block',
       blocks: fork,
       feed: [...forkFeed, ['2B', 0]],
-      sealed: ['1', '2A'],
+      upstreamBlocks: ['1', '2A'],
       readers: [],
     },
-    'handedHeight',
+    'submittedHeight',
   ),
   proof(
     {
       name: 'a deep reorg',
       blocks: fork,
-      sealed: ['1', '2A', '2B'],
+      upstreamBlocks: ['1', '2A', '2B'],
       readers: [reads(['canonical', 1], ['x', 'transaction'])],
     },
-    'unfoldCheck',
-    'unfoldFirst',
-    'unfoldLast',
-    'unfoldFromAck',
-    'appendBeforeUnfold',
-    'openUnfolds',
-    'foldUndone',
+    'unwindCheck',
+    'unwindFirst',
+    'unwindLast',
+    'unwindFromAck',
+    'appendBeforeUnwind',
+    'openUnwinds',
+    'persistUndone',
   ),
   proof(
     {
       name: 'a wipe',
       blocks: wiping,
-      sealed: ['1', '2'],
+      upstreamBlocks: ['1', '2'],
       readers: [reads(['canonical', 1], ['a', 'x', 'y'])],
     },
     'wipe',
@@ -295,7 +297,7 @@ export const PROOFS: readonly Proof[] = [
     {
       name: 'pruned history',
       blocks: wiping,
-      sealed: ['1', '2'],
+      upstreamBlocks: ['1', '2'],
       pruned: 1,
       readers: [reads([0, 1], ['x'])],
     },
@@ -307,7 +309,7 @@ export const PROOFS: readonly Proof[] = [
     {
       name: 'a cache',
       blocks: three,
-      sealed: ['1', '2'],
+      upstreamBlocks: ['1', '2'],
       hasCache: true,
       readers: [reads(['canonical'], ['y'], 2)],
     },
@@ -318,7 +320,7 @@ export const PROOFS: readonly Proof[] = [
     {
       name: 'a cache and an older view',
       blocks: three,
-      sealed: ['1'],
+      upstreamBlocks: ['1'],
       hasCache: true,
       readers: [
         reads(['canonical'], ['x']),
@@ -331,15 +333,15 @@ export const PROOFS: readonly Proof[] = [
     {
       name: 'a cache and a deep reorg',
       blocks: twice,
-      sealed: ['1A', '2A', '1B'],
+      upstreamBlocks: ['1A', '2A', '1B'],
       hasCache: true,
       readers: [reads(['canonical'], ['y'], 2)],
     },
-    'cacheUnfolds',
+    'cacheUnwinds',
     'cacheVoid',
   ),
   wide({
-    name: 'one block on the other, from the feed',
+    name: 'two blocks from the feed',
     blocks: [block('1', 1, 'g', 'x', 'y'), withTransaction(block('2', 2, '1', 'y', 'x'), 1)],
     feed: [
       ['1', 0],
@@ -347,7 +349,7 @@ export const PROOFS: readonly Proof[] = [
       ['2', 0],
       ['2', 1],
     ],
-    sealed: ['1', '2'],
+    upstreamBlocks: ['1', '2'],
     pages: 3,
     readers: [
       reads(
@@ -357,16 +359,16 @@ export const PROOFS: readonly Proof[] = [
     ],
   }),
   wide({
-    name: 'the fold frees pages under two readers',
+    name: 'the persist pass frees pages under two readers',
     blocks: three,
-    sealed: ['1', '2', '3'],
+    upstreamBlocks: ['1', '2', '3'],
     pages: 2,
     readers: [reads(['canonical'], ['x']), reads(['canonical'], ['header'])],
   }),
   wide({
-    name: 'the fold frees pages under a view handed over',
+    name: 'the persist pass frees pages under a view passed to a worker',
     blocks: three,
-    sealed: ['1', '2', '3'],
+    upstreamBlocks: ['1', '2', '3'],
     pages: 2,
     readers: [
       reads(['canonical'], ['x']),
@@ -374,26 +376,26 @@ export const PROOFS: readonly Proof[] = [
     ],
   }),
   wide({
-    name: 'a reorg of what the feed showed',
+    name: 'a reorg of a block from the feed',
     blocks: fork,
     feed: forkFeed,
-    sealed: ['1', '2B'],
+    upstreamBlocks: ['1', '2B'],
     pages: 3,
     readers: [reads(['pending', 'canonical', 1], ['x', 'y', 'transaction', '#1', '#2', 'header'])],
   }),
   wide({
-    name: 'a deep reorg while the feed goes on',
+    name: 'a deep reorg while the feed continues',
     blocks: longFork,
     feed: [...forkFeed, ['3B', 0]],
-    sealed: ['1', '2A', '2B', '3B'],
+    upstreamBlocks: ['1', '2A', '2B', '3B'],
     pages: 5,
     readers: [reads(['pending', 'canonical'], ['x', 'transaction', '#2'])],
   }),
   wide({
-    name: 'a cache while the feed goes on',
+    name: 'a cache while the feed continues',
     blocks: three,
     feed: threeFeed,
-    sealed: ['1', '2', '3'],
+    upstreamBlocks: ['1', '2', '3'],
     hasCache: true,
     readers: [reads(['pending', 'canonical'], ['x'], 2)],
   }),

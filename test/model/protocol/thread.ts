@@ -1,15 +1,15 @@
-/** A reading thread, and what its steps are made of. */
+/** A reading thread and the parts of its steps. */
 import type { Step } from '../explore.ts'
+import type { Reader, State, World } from './model-state.ts'
 import type { Reading } from './scenario.ts'
-import type { Reader, State, World } from './state.ts'
 
-/** By row: a front and its worker, and another front and its. */
+/** By row: a front and its worker, then another front and its worker. */
 export const NAMES = ['front', 'worker', 'secondFront', 'secondWorker'] as const
 export type Row = 0 | 1 | 2 | 3
 const FRONT_OF = [0, 0, 2, 2] as const
 export const frontOf = (row: Row) => FRONT_OF[row]
 export const isFront = (row: Row) => frontOf(row) === row
-/** What a front tells its worker. */
+/** Name of the variable in which a front offers a snapshot to its worker. */
 export const taskOf = (row: Row) => (frontOf(row) === 0 ? 'task' : 'secondTask')
 
 export type Thread = {

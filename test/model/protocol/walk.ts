@@ -1,50 +1,50 @@
-/** Walks from a head down to the base of its record: engine/views/walk.ts. */
+/** Walks from a head down to the base of its snapshot: engine/views/walk.ts. */
 import { Fault } from '../explore.ts'
+import { type DiffLayer, type Position, type State, TORN, type World } from './model-state.ts'
 import { FINAL, type Key } from './scenario.ts'
-import { type Position, type State, type Table, TORN, type World } from './state.ts'
 import type { Thread } from './thread.ts'
 
-/** findInChain: the newest entry of a key that belongs to the view. */
+/** Models findInChain: the newest entry of a key that belongs to the view. */
 export function findInChain({ world, state, me }: Thread, key: Key): string | undefined {
   const { at, base } = me.view!
   const { rules } = world
-  let { table, height, tag: limit } = at
-  while (rules.stopAtBase ? height > base.height : table !== 0) {
-    const here = tableAt(state, table)
+  let { diffLayer, height, tag: limit } = at
+  while (rules.stopAtBase ? height > base.height : diffLayer !== 0) {
+    const diffs = diffLayerAt(state, diffLayer)
     const isOwn = height === at.height
-    const entry = here.entries[key]?.find(([tag]) => !rules.tags || !isOwn || tag <= limit)
+    const entry = diffs.entries[key]?.find(([tag]) => !rules.tags || !isOwn || tag <= limit)
     if (entry !== undefined) {
       if (entry[1] === TORN) throw new Fault(`a torn entry of ${key} is read`)
       return entry[1]
     }
-    if (here.parentHeight !== height) limit = FINAL
-    height = here.parentHeight
-    table = here.parent
+    if (diffs.parentHeight !== height) limit = FINAL
+    height = diffs.parentHeight
+    diffLayer = diffs.parent
   }
   return undefined
 }
 
-export function tableAt({ tables }: State, table: number): Table {
-  if (table === 0) throw new Fault('the chain of tables has a hole')
-  const found = tables[table]
+export function diffLayerAt({ diffLayers }: State, diffLayer: number): DiffLayer {
+  if (diffLayer === 0) throw new Fault('the chain of diff layers has a hole')
+  const found = diffLayers[diffLayer]
   if (found === null || found === undefined)
-    throw new Fault(`recycled pages of table ${table} are read`)
+    throw new Fault(`recycled pages of diff layer ${diffLayer} are read`)
   return found
 }
 
-/** walk.ts blocksOf: the head's own block, then whole ones down to the base. */
+/** Models blocksOf of walk.ts: the head's own block, then complete ones down to the base. */
 export function blocksOf(state: State, from: Position, base: number): readonly Position[] {
-  if (from.table === 0) return []
+  if (from.diffLayer === 0) return []
   const found = [from]
-  let { table, height } = from
+  let { diffLayer, height } = from
   for (;;) {
-    const { parent, parentHeight } = tableAt(state, table)
+    const { parent, parentHeight } = diffLayerAt(state, diffLayer)
     if (parentHeight <= base) return found
     if (parentHeight !== height) {
-      const { id, block } = tableAt(state, parent)
-      found.push({ id, height: parentHeight, table: parent, tag: FINAL, block })
+      const { id, block } = diffLayerAt(state, parent)
+      found.push({ id, height: parentHeight, diffLayer: parent, tag: FINAL, block })
     }
-    table = parent
+    diffLayer = parent
     height = parentHeight
   }
 }
@@ -54,26 +54,32 @@ export const hasTransaction = ({ truth }: World, name: string, tag: number): boo
   return transaction !== undefined && transaction <= tag
 }
 
-/** openFold's heights: by id. Off: by height, or with the own block between two flashblocks. */
-export function isHeld(thread: Thread, word: number): boolean {
+/**
+ * Models isComplete of openFlatCheck: blocks are compared by id. With a rule off, they are compared
+ * by height, or a block between two flashblocks counts too.
+ */
+export function isComplete(thread: Thread, word: number): boolean {
   const { world, state, me } = thread
   const { at, base } = me.view!
   const { rules } = world
   const blocks = blocksOf(state, at, base.height).filter(
-    ({ tag }) => tag === FINAL || !rules.wholeBlocks,
+    ({ tag }) => tag === FINAL || !rules.completeBlocks,
   )
-  const held = [base, ...blocks]
-  if (rules.foldById) return held.some(({ id }) => id === word)
+  const complete = [base, ...blocks]
+  if (rules.persistById) return complete.some(({ id }) => id === word)
   const height = heightOf(thread, word)
-  return held.some((each) => each.height === height)
+  return complete.some((each) => each.height === height)
 }
 
-/** The height of a block by its id: the product has it from its own tables, or in the word itself where that is a height. */
+/**
+ * Returns the height of a block by its id. The product has it from its own diff layers, or in the
+ * word itself where that is a height.
+ */
 export function heightOf({ world, state, me }: Thread, id: number): number {
   const { at, base } = me.view!
   if (id === base.id) return base.height
   const own = blocksOf(state, at, base.height).find((each) => each.id === id)
   if (own !== undefined) return own.height
-  const named = state.keeper.blocks[id]?.block ?? state.writer.blocks[id]?.block
+  const named = state.persistence.blocks[id]?.block ?? state.writer.blocks[id]?.block
   return named === undefined ? -1 : world.truth.block(named).number
 }

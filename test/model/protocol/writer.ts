@@ -1,38 +1,50 @@
-/** The writer of engine/sources/writer*.ts: one event at a time; what it stores in shared memory is a step each. */
-import { isFinished } from '../../../engine/chain/life.ts'
+/**
+ * The writer of engine/sources/writer handles one event at a time. Each store to shared memory is a
+ * step.
+ */
+import { isFinished } from '../../../engine/chain/block-state.ts'
 import type { Step } from '../explore.ts'
-import { answerSteps, handOver } from './answers.ts'
-import { beginBlock, jobStep, setJob } from './job.ts'
+import { jobStep, setJob, startBlock } from './job.ts'
 import { flush, setWriter } from './live-chain.ts'
+import type { State, World, Writer } from './model-state.ts'
 import {
-  beginRecycle,
   freePages,
-  hasRoomInRing,
+  hasCapacityInRing,
   isWorthLooking,
   lineOf,
-  openTable,
+  openDiffLayer,
   recycleStep,
+  startRecycle,
 } from './publisher.ts'
+import { responseSteps, submit } from './responses.ts'
 import { FINAL } from './scenario.ts'
-import type { State, World, Writer } from './state.ts'
 
-/** ChainWriter.apply, and within it guarded(trySealed, resumeHeld): any order of what has come. */
+/**
+ * Models apply of engine/sources/writer/writer.ts, with tryUpstreamBlock and resumePackets inside:
+ * any order of the messages.
+ */
 export function writerSteps(world: World, state: State): Step<State>[] {
   const { writer } = state
   if (writer.recycle !== null) return [recycleStep(world, state)]
-  if (!hasRoomInRing(world, state)) {
+  if (!hasCapacityInRing(world, state)) {
     const { rows, head } = state.words
     const oldest = Math.min(head, ...rows.filter((row) => row !== 0).map(Math.abs))
     if (oldest <= writer.bound) return []
-    return [{ label: 'writer makes room in the ring', run: () => beginRecycle(state) }]
+    return [{ label: 'writer makes room in the ring', run: () => startRecycle(state) }]
   }
   if (writer.job !== null) return [jobStep(world, state)]
-  return [...answerSteps(world, state), ...feedSteps(world, state), ...sealedSteps(world, state)]
+  return [
+    ...responseSteps(world, state),
+    ...feedSteps(world, state),
+    ...upstreamSteps(world, state),
+  ]
 }
 
-/** Nothing is left that the writer has to do; packets that fit nowhere do not count. */
-export const isWriterDone = ({ scenario }: World, { writer, answers }: State): boolean =>
-  answers.length === 0 && writer.job === null && writer.sealed === scenario.sealed.length
+/** The writer has finished. Packets that fit no block do not count. */
+export const isWriterDone = ({ scenario }: World, { writer, responses }: State): boolean =>
+  responses.length === 0 &&
+  writer.job === null &&
+  writer.upstreamTaken === scenario.upstreamBlocks.length
 
 function feedSteps(world: World, state: State): Step<State>[] {
   const { scenario, truth } = world
@@ -44,16 +56,16 @@ function feedSteps(world: World, state: State): Step<State>[] {
   const skip = { label: `writer skips ${name}.${index}`, run: () => taken }
   const { writer } = state
   if (index > 0) {
-    const { block, state: life, tag } = writer.blocks[writer.pending]!
-    if (block !== name || life !== 'open' || tag !== index - 1) return [skip]
+    const { block, state: blockState, tag } = writer.blocks[writer.pending]!
+    if (block !== name || blockState !== 'open' || tag !== index - 1) return [skip]
     const isSplit = scenario.isLarge === true && index === 1
     if (isSplit && freePages(world, state) === 0) return outOfPages(world, state, taken)
     return [
       {
         label: `writer executes ${name}.${index}`,
         run: () => {
-          const room = isSplit ? openTable(world, taken, writer.pending) : taken
-          return setJob(world, room, {
+          const capacity = isSplit ? openDiffLayer(world, taken, writer.pending) : taken
+          return setJob(world, capacity, {
             id: writer.pending,
             index,
             writes: truth.writes(name, index),
@@ -63,65 +75,65 @@ function feedSteps(world: World, state: State): Step<State>[] {
     ]
   }
   const { number, parent: parentName } = truth.block(name)
-  const decided = [writer.canonical, world.rules.handedHeight ? writer.handed : 0]
-  // heightsOf: a block that the keeper holds is as good as canonical.
+  const decided = [writer.canonical, world.rules.submittedHeight ? writer.submitted : 0]
+  // Models heightsOf: a submitted block counts as canonical.
   if (decided.some((id) => number <= (writer.blocks[id]?.number ?? 0))) return [skip]
-  const parent = heldParent(writer, parentName)
+  const parent = bufferedParent(writer, parentName)
   if (parent === undefined) {
     const isOnItsWay = Object.values(writer.blocks).some(
-      ({ block, state: life }) => block === parentName && life !== 'dropped',
+      ({ block, state: blockState }) => block === parentName && blockState !== 'dropped',
     )
     return isOnItsWay ? [] : [skip]
   }
   if (freePages(world, state) === 0) return outOfPages(world, state, taken)
-  return [{ label: `writer begins ${name}`, run: () => beginLive(world, taken, { name, parent }) }]
+  return [{ label: `writer begins ${name}`, run: () => startLive(world, taken, { name, parent }) }]
 }
 
-/** writer-packets.ts parentOf. */
-function heldParent(writer: Writer, name: string): number | undefined {
+/** Models parentOf of packets.ts. */
+function bufferedParent(writer: Writer, name: string): number | undefined {
   const line = lineOf(writer, writer.pending)
-  const least = writer.blocks[writer.canonical]!.number
+  const min = writer.blocks[writer.canonical]!.number
   return line.find((id) => {
-    const { block, state: life, number } = writer.blocks[id]!
-    return block === name && isFinished(life) && number >= least
+    const { block, state: blockState, number } = writer.blocks[id]!
+    return block === name && isFinished(blockState) && number >= min
   })
 }
 
-function beginLive(
+function startLive(
   world: World,
   state: State,
   { name, parent }: { readonly name: string; readonly parent: number },
 ): State {
-  const { begun, id } = beginBlock(world, state, { name, parent, isWhole: false })
-  const { writer } = begun
+  const { started, id } = startBlock(world, state, { name, parent, isFullBlock: false })
+  const { writer } = started
   const reused = Object.entries(writer.blocks).find(
     ([, other]) => other.parent === parent && other.tag !== FINAL && other.tag >= 0,
   )
   const opened =
-    world.rules.newTable || reused === undefined
-      ? openTable(world, begun, id)
-      : setWriter(begun, {
+    world.rules.newDiffLayer || reused === undefined
+      ? openDiffLayer(world, started, id)
+      : setWriter(started, {
           blocks: {
             ...writer.blocks,
-            [reused[0]]: { ...reused[1], tables: [] },
-            [id]: { ...writer.blocks[id]!, tables: reused[1].tables },
+            [reused[0]]: { ...reused[1], diffLayers: [] },
+            [id]: { ...writer.blocks[id]!, diffLayers: reused[1].diffLayers },
           },
         })
   return setJob(world, opened, { id, index: 0, writes: world.truth.writes(name, 0) })
 }
 
-/** writer-state.ts freeMemory: the flashblock is given up, and pending with it. */
+/** Models freeMemory of writer-state.ts: the flashblock is given up, and pending with it. */
 function outOfPages(world: World, state: State, taken: State): Step<State>[] {
   if (isWorthLooking(state))
-    return [{ label: 'writer looks for pages', run: () => beginRecycle(state) }]
+    return [{ label: 'writer looks for pages', run: () => startRecycle(state) }]
   return [{ label: 'writer has no page and flushes', run: () => flush(world, taken) }]
 }
 
-function sealedSteps(world: World, state: State): Step<State>[] {
+function upstreamSteps(world: World, state: State): Step<State>[] {
   const { scenario, truth } = world
   const { writer } = state
-  const name = scenario.sealed[writer.sealed]
-  if (name === undefined || writer.handed !== 0 || writer.whole !== 0) return []
+  const name = scenario.upstreamBlocks[writer.upstreamTaken]
+  if (name === undefined || writer.submitted !== 0 || writer.fullBlock !== 0) return []
   const { number, parent: parentName, flashblocks } = truth.block(name)
   const line = lineOf(writer, writer.pending)
   const above = line.slice(0, line.indexOf(writer.canonical))
@@ -129,7 +141,7 @@ function sealedSteps(world: World, state: State): Step<State>[] {
   const ours = candidate === undefined ? undefined : writer.blocks[candidate]!
   if (candidate !== undefined && ours?.block === name) {
     if (ours.state === 'complete')
-      return [{ label: `writer hands over ${name}`, run: () => handOver(world, state, candidate) }]
+      return [{ label: `writer submits ${name}`, run: () => submit(world, state, candidate) }]
     if (ours.state !== 'open') return []
     const index = ours.tag + 1
     const writes = index < flashblocks.length ? truth.writes(name, index) : {}
@@ -140,7 +152,7 @@ function sealedSteps(world: World, state: State): Step<State>[] {
       },
     ]
   }
-  // whileOnItsWay: its flashblocks may still come.
+  // Models whileOnItsWay of upstream-block.ts: flashblocks of the block may still come.
   const isExpected = scenario.feed
     .slice(writer.feed)
     .some((packet) => packet !== 'flush' && packet[0] === name && packet[1] === 0)
@@ -148,15 +160,15 @@ function sealedSteps(world: World, state: State): Step<State>[] {
   const parent = Object.keys(writer.blocks)
     .map(Number)
     .find((id) => {
-      const { block, state: life } = writer.blocks[id]!
-      return block === parentName && (life === 'canonical' || life === 'folded')
+      const { block, state: blockState } = writer.blocks[id]!
+      return block === parentName && (blockState === 'canonical' || blockState === 'persisted')
     })
   if (parent === undefined) return []
   if (freePages(world, state) === 0) {
     if (isWorthLooking(state))
-      return [{ label: 'writer looks for pages', run: () => beginRecycle(state) }]
-    // What stands above canonical is not what the source says.
-    const to = world.rules.canonicalRoom ? writer.canonical : writer.complete
+      return [{ label: 'writer looks for pages', run: () => startRecycle(state) }]
+    // Blocks above canonical contradict the source, so they give way.
+    const to = world.rules.canonicalCapacity ? writer.canonical : writer.complete
     if (writer.pending === to) return []
     return [{ label: 'writer has no page and flushes', run: () => flush(world, state, to) }]
   }
@@ -164,9 +176,9 @@ function sealedSteps(world: World, state: State): Step<State>[] {
     {
       label: `writer executes ${name} whole`,
       run: () => {
-        const { begun, id } = beginBlock(world, state, { name, parent, isWhole: true })
-        const room = openTable(world, setWriter(begun, { whole: id }), id)
-        return setJob(world, room, { id, index: 0, writes: truth.diff(name) })
+        const { started, id } = startBlock(world, state, { name, parent, isFullBlock: true })
+        const capacity = openDiffLayer(world, setWriter(started, { fullBlock: id }), id)
+        return setJob(world, capacity, { id, index: 0, writes: truth.diff(name) })
       },
     },
   ]

@@ -1,9 +1,9 @@
-/** Limits of what clients wait for and listen to. */
+/** These are limits for waiting clients and for subscriptions. */
 import { expect } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
-import type { Client } from '../../../rpc/seam/client.ts'
-import type { Limits } from '../../../rpc/seam/limits.ts'
+import type { Client } from '../../../rpc/core/client.ts'
+import type { Limits } from '../../../rpc/core/limits.ts'
 import { execute, log, transfer } from '../../fixtures/executed.ts'
 import { FlashblockChain } from '../../fixtures/flashblock-chain.ts'
 import { type TestRpc, testRpc } from '../../fixtures/rpc.ts'
@@ -12,24 +12,27 @@ import { row, type Some } from './row.ts'
 
 type Changed = Partial<Limits>
 
-/** Codes of what is said of a filter each for these addresses. */
+/** Gives the error codes when each of these addresses creates a filter. */
 async function filtersOf(limits: Changed, ...clients: readonly string[]) {
   const rpc = testRpc({ limits })
   const codes: (number | undefined)[] = []
   for (const address of clients)
-    codes.push((await rpc.ask('eth_newBlockFilter', [], { address })).error?.code)
+    codes.push((await rpc.request('eth_newBlockFilter', [], { address })).error?.code)
   return codes
 }
-/** Filters left after three blocks that nobody asked for. */
+/** Counts the filters that are left after three blocks without a poll. */
 async function unread(limits: Changed): Promise<number> {
   const rpc = testRpc({ limits })
-  await rpc.ask('eth_newBlockFilter')
+  await rpc.request('eth_newBlockFilter')
   for (let at = 0; at < 3; at++)
     rpc.memory.publish({ canonical: rpc.memory.make(rpc.memory.heads.canonical) })
   return rpc.stats().filters
 }
 
-/** A transaction in a block that is pending: its receipt is shown to these clients, who then read the account at latest. */
+/**
+ * Makes a transaction in a pending block visible to these clients by its receipt; then they read
+ * the account at latest.
+ */
 async function readAfterReceipt(limits: Changed, clients: readonly string[]) {
   const rpc = testRpc({ limits })
   const { canonical } = rpc.memory.heads
@@ -39,68 +42,77 @@ async function readAfterReceipt(limits: Changed, clients: readonly string[]) {
   const executed = execute([transaction], [[log()]])
   const pending = rpc.memory.make(canonical, { executed, diff, index: 1, salt: 1 })
   rpc.memory.publish({ canonical, complete: canonical, pending })
-  const asked: Promise<unknown>[] = []
+  const requested: Promise<unknown>[] = []
   for (const address of clients)
-    await rpc.ask('eth_getTransactionReceipt', [bytesToHex(transaction.hash)], { address })
+    await rpc.request('eth_getTransactionReceipt', [bytesToHex(transaction.hash)], { address })
   for (const address of clients)
-    asked.push(rpc.ask('eth_getBalance', [bytesToHex(transaction.from), 'latest'], { address }))
+    requested.push(
+      rpc.request('eth_getBalance', [bytesToHex(transaction.from), 'latest'], { address }),
+    )
   await new Promise(setImmediate)
-  const { held, refused } = rpc.stats().shown
+  const { held, refused } = rpc.stats().seen
   rpc.memory.publish({ canonical: pending })
-  await Promise.all(asked)
+  await Promise.all(requested)
   return { held, refused }
 }
 
-/** Requests by each of these addresses for a view that does not come: how many wait for it. */
-async function placeWaits(limits: Changed, ...clients: readonly string[]): Promise<number> {
+/** Counts the requests by these addresses that wait for a view which does not come. */
+async function flashblockWaits(limits: Changed, ...clients: readonly string[]): Promise<number> {
   const rpc = testRpc({ limits })
   const gone = new AbortController()
   const { signal } = gone
-  const asked = clients.map((address) =>
-    rpc.ask('eth_blockNumber', [], { address, signal, minFlashblock: '9:0' }),
+  const requested = clients.map((address) =>
+    rpc.request('eth_blockNumber', [], { address, signal, minFlashblock: '9:0' }),
   )
   await new Promise(setImmediate)
-  const { waiting } = rpc.stats().places
+  const { waiting } = rpc.stats().flashblockWaits
   gone.abort()
-  await Promise.all(asked)
+  await Promise.all(requested)
   return waiting
 }
 
-/** Receipts of an accepted transaction asked for by each of these addresses at once: how many are held. */
+/**
+ * Counts the receipt holds when each of these addresses requests the receipt of an accepted
+ * transaction at once.
+ */
 async function holds(limits: Changed, ...clients: readonly string[]) {
   const rpc = testRpc({ limits, receiptHoldMs: 5_000 })
   const hash = await accepted(rpc)
   const gone = new AbortController()
   const { signal } = gone
-  const asked = clients.map((address) =>
-    rpc.ask('eth_getTransactionReceipt', [hash], { address, signal }),
+  const requested = clients.map((address) =>
+    rpc.request('eth_getTransactionReceipt', [hash], { address, signal }),
   )
   await new Promise(setImmediate)
   const { held } = rpc.stats().hold
   gone.abort()
-  await Promise.all(asked)
+  await Promise.all(requested)
   return held
 }
 async function accepted(rpc: TestRpc): Promise<string> {
   const transaction = transfer(0n)
-  await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+  await rpc.request('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
   return bytesToHex(transaction.hash)
 }
 
-/** What is said to each of these addresses that send a transaction and wait for it. */
+/** Gives the responses when each of these addresses sends a transaction and waits for it. */
 async function syncSends(limits: Changed, ...clients: readonly string[]) {
   const rpc = testRpc({ limits })
-  const asked = clients.map((address, at) =>
-    rpc.ask('eth_sendRawTransactionSync', [bytesToHex(transfer(BigInt(at)).raw), 60], { address }),
+  const requested = clients.map((address, at) =>
+    rpc.request('eth_sendRawTransactionSync', [bytesToHex(transfer(BigInt(at)).raw), 60], {
+      address,
+    }),
   )
-  return (await Promise.all(asked)).map(({ error }) => error?.message.replace(/0x\w+/, 'HASH'))
+  return (await Promise.all(requested)).map(({ error }) => error?.message.replace(/0x\w+/, 'HASH'))
 }
 
 const A_TWENTY = `0x${'11'.repeat(20)}`
 const subscribing = (limits: Changed, ...params: unknown[]) =>
-  testRpc({ limits }).ask('eth_subscribe', params, testSubscriber().client)
+  testRpc({ limits }).request('eth_subscribe', params, testSubscriber().client)
 
-/** Of three flashblocks, those that somebody is told who was there before the second. */
+/**
+ * Counts the flashblocks out of three that a subscriber receives who subscribed before the second.
+ */
 async function replayed(limits: Changed): Promise<number> {
   const rpc = testRpc({ limits })
   const chain = new FlashblockChain(rpc.memory)
@@ -114,7 +126,7 @@ async function replayed(limits: Changed): Promise<number> {
   return one.of(id).filter((result) => typeof result === 'string').length
 }
 
-const BUSY = [expect.anything(), 'server busy: too many transactions are waited for']
+const BUSY = [expect.anything(), 'server busy: too many sends wait for a receipt']
 const A = '10.0.0.1'
 const B = '10.0.0.2'
 
@@ -125,22 +137,24 @@ export const EVENTS = {
   filterBytes: row(140, 0, unread),
   filterIdleMs: row(1_000, 'filter not found', async (limits) => {
     const rpc = testRpc({ limits })
-    const { result: id } = await rpc.ask('eth_newBlockFilter')
+    const { result: id } = await rpc.request('eth_newBlockFilter')
     rpc.advance(1_001)
-    return (await rpc.ask('eth_getFilterChanges', [id])).error?.message
+    return (await rpc.request('eth_getFilterChanges', [id])).error?.message
   }),
   subscriptionsPerConnection: row(1, [undefined, -32005], async (limits) => {
     const rpc = testRpc({ limits })
     const { signal } = new AbortController()
     const notify = () => true
     const client: Client = {
-      ...{ address: A, endpoint: 'flashblocks', notify },
+      address: A,
+      endpoint: 'flashblocks',
+      notify,
       signal,
       isGone: false,
     }
     const codes: (number | undefined)[] = []
     for (let at = 0; at < 2; at++)
-      codes.push((await rpc.ask('eth_subscribe', ['newHeads'], client)).error?.code)
+      codes.push((await rpc.request('eth_subscribe', ['newHeads'], client)).error?.code)
     return codes
   }),
   subscribeAddresses: row(1, -32602, async (limits) => {
@@ -159,21 +173,21 @@ export const EVENTS = {
   replayBytes: row(6_000, 1, replayed),
   holdsPerClient: row(1, 1, (limits) => holds(limits, A, A)),
   holdsTotal: row(1, 1, (limits) => holds(limits, A, B)),
-  placeWaitMs: row(0, 0, (limits) => placeWaits(limits, A)),
-  placeWaitsPerClient: row(1, 1, (limits) => placeWaits(limits, A, A)),
-  placeWaitsTotal: row(1, 1, (limits) => placeWaits(limits, A, B)),
+  placeWaitMs: row(0, 0, (limits) => flashblockWaits(limits, A)),
+  placeWaitsPerClient: row(1, 1, (limits) => flashblockWaits(limits, A, A)),
+  placeWaitsTotal: row(1, 1, (limits) => flashblockWaits(limits, A, B)),
   shownHoldMs: row(0, { held: 0, refused: 0 }, (limits) => readAfterReceipt(limits, [A])),
   announcedHoldMs: row(0, 0, async (limits) => {
     const rpc = testRpc({ limits })
     const { canonical } = rpc.memory.heads
-    const { result: id } = await rpc.ask('eth_newBlockFilter')
+    const { result: id } = await rpc.request('eth_newBlockFilter')
     const block = rpc.memory.make(canonical)
     rpc.memory.publish({ canonical, complete: block })
-    const polled = rpc.ask('eth_getFilterChanges', [id])
+    const polled = rpc.request('eth_getFilterChanges', [id])
     await new Promise(setImmediate)
     rpc.memory.publish({ canonical: block })
     await polled
-    return rpc.stats().shown.held
+    return rpc.stats().seen.held
   }),
   shownClients: row(1, { held: 1, refused: 0 }, (limits) => readAfterReceipt(limits, [A, B])),
   // The last address of a receipt is that of its log.

@@ -1,4 +1,4 @@
-/** Limits of what methods read, run and answer. */
+/** These are limits for the work and the responses of methods. */
 import { expect } from 'vitest'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
@@ -14,7 +14,7 @@ const word = (at: number) => `0x${at.toString(16).padStart(64, '0')}`
 const addresses = [address(1), address(2), address(3)]
 const words = [word(1), word(2), word(3)]
 
-/** Three blocks of two transactions, each with a log. */
+/** Makes three blocks of two transactions, each with a log. */
 function loggedChain(): MemoryChain {
   const memory = memoryChain()
   let block = memory.genesis
@@ -26,15 +26,15 @@ function loggedChain(): MemoryChain {
   return memory
 }
 
-/** What is wrong with the call; 'answered' where nothing is. */
+/** Gives the call's error; 'answered' where the call succeeds. */
 const said =
   (method: string, ...params: readonly unknown[]): Row['see'] =>
   async (limits) => {
-    const { error } = await testRpc({ memory: loggedChain(), limits }).ask(method, params)
+    const { error } = await testRpc({ memory: loggedChain(), limits }).request(method, params)
     return error?.message ?? 'answered'
   }
 
-/** The bounds that the trie of a block is asked with, from the store's side. */
+/** Records the limits with which a block's trie is requested from the store. */
 async function trieBounds(limits: Parameters<Row['see']>[0]) {
   const memory = loggedChain()
   const seen: unknown[] = []
@@ -50,21 +50,21 @@ async function trieBounds(limits: Parameters<Row['see']>[0]) {
     },
   }
   const source = { reader: watched, onPublish: memory.onPublish }
-  await testRpc({ source, limits }).ask('eth_getProof', [address(1), [], 'latest'])
+  await testRpc({ source, limits }).request('eth_getProof', [address(1), [], 'latest'])
   return seen
 }
 
-/** Milliseconds that a call has when it goes to the pool. */
+/** Gives the milliseconds that a call has when it goes to the pool. */
 const deadline =
   (method: string, ...params: readonly unknown[]): Row['see'] =>
   async (limits) => {
     const rpc = testRpc({ memory: loggedChain(), limits, now: () => 0 })
-    await rpc.ask(method, params)
-    // With what the fixture's clock is moved by hand.
+    await rpc.request(method, params)
+    // The fixture's clock is moved by this much.
     return rpc.poolCalls[0]!.deadline - 1_000
   }
 
-/** Code that stores a word at a megabyte, then returns. */
+/** The code stores a word at a megabyte, then returns. */
 const WIDE = '0x6000621000005200'
 const contract = bytesToHex(CONTRACT)
 const slots = { stateDiff: { [word(1)]: word(1) } }
@@ -88,12 +88,12 @@ export const METHODS = {
   ),
   evmMemoryBytes: row(
     1_000,
-    'out of memory: a frame grew beyond its limit',
+    'out of memory: an EVM frame exceeded --limit-evm-memory-bytes',
     said('eth_call', { data: WIDE, gas: '0x2faf080' }),
   ),
   overrideItems: row(
     3,
-    'invalid argument 2: state override has 4 accounts and slots, at most 3',
+    'invalid argument 2: state override has 4 accounts and slots, expected at most 3',
     said('eth_call', {}, 'latest', overrides),
   ),
   accessListItems: row(
@@ -146,7 +146,7 @@ export const METHODS = {
     said('eth_getLogs', { topics: [words] }),
   ),
   feeHistoryBlocks: row(2, 2, async (limits) => {
-    const { result } = await testRpc({ memory: loggedChain(), limits }).ask('eth_feeHistory', [
+    const { result } = await testRpc({ memory: loggedChain(), limits }).request('eth_feeHistory', [
       '0x3',
       'latest',
     ])
@@ -171,22 +171,22 @@ export const METHODS = {
     const world = [NOTHING, { ...NOTHING, balance: 5n }]
     chain.payload({ timestamp: FAST_FROM }, world)
     for (const more of [1n, 2n, 3n]) {
-      await rpc.ask('eth_call', [{ to: address(1) }, 'pending'])
+      await rpc.request('eth_call', [{ to: address(1) }, 'pending'])
       chain.flashblock([NOTHING, { ...NOTHING, balance: 5n + more }])
       chain.publish()
     }
-    await rpc.ask('eth_call', [{ to: address(1) }, 'pending'])
+    await rpc.request('eth_call', [{ to: address(1) }, 'pending'])
     return rpc.stats().cache.carried
   }),
 } satisfies Some
-/** Seconds: of a fork whose rules the fast engine has. */
+/** The timestamp belongs to a fork whose rules the fast engine has. */
 const FAST_FROM = 1_764_691_201n
 
-/** What is kept after three answers of one block. */
+/** Reads the cache after three results of one block. */
 function cached(what: 'items' | 'bytes'): Row['see'] {
   return async (limits) => {
     const rpc = testRpc({ memory: loggedChain(), limits })
-    for (const one of addresses) await rpc.ask('eth_call', [{ to: one }, 'latest'])
+    for (const one of addresses) await rpc.request('eth_call', [{ to: one }, 'latest'])
     return rpc.stats().cache[what]
   }
 }

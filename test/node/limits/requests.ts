@@ -1,8 +1,8 @@
-/** Limits of what one request may be. */
+/** These are limits for the form of one request. */
 import { testRpc } from '../../fixtures/rpc.ts'
 import { type Row, row, type Some } from './row.ts'
 
-/** What is said of a request with these parameters; 'taken' where nothing is wrong with its form. */
+/** Gives the error of a request with these parameters; 'taken' where its form is valid. */
 const said =
   (params: string, more: { readonly id?: string; readonly method?: string } = {}): Row['see'] =>
   async (limits) => {

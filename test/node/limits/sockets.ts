@@ -1,11 +1,11 @@
-/** Limits of sockets, of what comes over them and of what goes out. */
+/** These are limits for sockets, for received and for sent data. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'vitest'
-import { createFeedHub } from '../../../rpc/feed/hub.ts'
+import { LargeResponse, type Responder, type RpcResponse } from '../../../rpc/core/exchange.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/core/limits.ts'
+import { createFeedHub } from '../../../rpc/feed-server/hub.ts'
 import type { Server } from '../../../rpc/http/server.ts'
-import { type Answer, type Answerer, LargeAnswer } from '../../../rpc/seam/exchange.ts'
-import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
 import { startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 import { type Row, row, type Some, within } from './row.ts'
 
@@ -16,7 +16,7 @@ type Started = {
   open(from?: string): Promise<Socket>
 }
 
-/** With a server that has these limits; closes it and all sockets to it. */
+/** Runs with a server that has these limits; closes it and all sockets to it. */
 function over(
   use: (started: Started) => Promise<unknown>,
   options: Omit<TestServerOptions, 'limits'> = {},
@@ -27,7 +27,8 @@ function over(
     const sockets: Socket[] = []
     try {
       return await use({
-        ...{ server, port },
+        server,
+        port,
         async open(from = '127.0.0.1') {
           const socket = connect({ port, host: '127.0.0.1', localAddress: from })
           socket.on('error', () => {})
@@ -49,9 +50,12 @@ const post = (body: string, length = body.length) =>
 const chunked = (pieces: number) =>
   `${HEAD}transfer-encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(pieces)}0\r\n\r\n`
 
-/** Longer than a server takes that looks for what is late every half a second, or every second. */
+/**
+ * The time is longer than a server needs that checks for late data every half a second, or every
+ * second.
+ */
 const SOON_MS = 3_000
-/** Long enough to see that something does not happen. */
+/** The time is long enough to see that something does not happen. */
 const A_WHILE_MS = 300
 
 const closed = async (socket: Socket): Promise<string> => {
@@ -59,14 +63,14 @@ const closed = async (socket: Socket): Promise<string> => {
   return 'closed'
 }
 const statusOf = async (socket: Socket, text: string): Promise<string> => {
-  const answer = once(socket, 'data').then(([data]) => String(data).split(' ', 2)[1]!)
+  const response = once(socket, 'data').then(([data]) => String(data).split(' ', 2)[1]!)
   const end = closed(socket)
   socket.write(text)
-  return Promise.race([answer, end])
+  return Promise.race([response, end])
 }
-/** The status of one request. */
-const asked = (text: string) => over(async ({ open }) => statusOf(await open(), text))
-/** What becomes of a socket over which this is sent, and no more. */
+/** Gives the status of one request. */
+const query = (text: string) => over(async ({ open }) => statusOf(await open(), text))
+/** Gives the state of a socket after this data. */
 const left = (text: string, ms: number, base: Changed = {}) =>
   over(
     async ({ open }) => {
@@ -77,7 +81,7 @@ const left = (text: string, ms: number, base: Changed = {}) =>
     {},
     base,
   )
-/** How an answer of so many characters comes to who takes gzip. */
+/** Gives the encoding of a response with this many characters, for a client that accepts gzip. */
 const encodingOf = (characters: number) =>
   over(
     async ({ port }) => {
@@ -87,22 +91,22 @@ const encodingOf = (characters: number) =>
       await response.text()
       return response.headers.get('content-encoding')
     },
-    { answer: () => reply('1'.repeat(characters)) },
+    { respond: () => reply('1'.repeat(characters)) },
   )
-const never: Answerer = () => new Promise(() => {})
-const reply = (text: string): Answer => ({ text, status: 200, headers: {} })
+const never: Responder = () => new Promise(() => {})
+const reply = (text: string): RpcResponse => ({ text, status: 200, headers: {} })
 
 const HANDSHAKE =
   'GET /PATH HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n'
 const upgrade = (path = '') => HANDSHAKE.replace('PATH', path)
-/** A frame of less than 126 bytes as a client sends it, masked with zeros. */
+/** Makes a frame of less than 126 bytes like a client, masked with zeros. */
 function frame(payload = 'x', { opcode = 1, isLast = true } = {}): Buffer {
   const head = [(isLast ? 0x80 : 0) | opcode, 0x80 | payload.length, 0, 0, 0, 0]
   return Buffer.concat([Buffer.from(head), Buffer.from(payload)])
 }
 const frames = (count: number, one = frame()) => Buffer.concat(Array<Buffer>(count).fill(one))
 
-/** A WebSocket that sends this and no more: whether the server closes it. */
+/** Gives whether the server closes a WebSocket that sends only this. */
 function sent(data: Buffer, options: Omit<TestServerOptions, 'limits'> = {}, base: Changed = {}) {
   return over(
     async ({ open }) => {
@@ -115,7 +119,7 @@ function sent(data: Buffer, options: Omit<TestServerOptions, 'limits'> = {}, bas
     base,
   )
 }
-/** A close frame, or the end. Nothing else that is sent here has such a byte. */
+/** Waits for a close frame, or the end. No other data of these tests has such a byte. */
 function closing(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     socket.on('data', (chunk: Buffer) => {
@@ -124,7 +128,10 @@ function closing(socket: Socket): Promise<string> {
     socket.once('close', () => resolve('closed'))
   })
 }
-/** What comes to a client that reads nothing for a while, then all: whether it got so many bytes before it was closed. */
+/**
+ * Reads nothing for a while, then everything, and gives whether this many bytes came before the
+ * close.
+ */
 async function readLate(socket: Socket, bytes: number): Promise<string> {
   let got = 0
   return new Promise((resolve) => {
@@ -137,7 +144,7 @@ async function readLate(socket: Socket, bytes: number): Promise<string> {
   })
 }
 
-/** What becomes of two connections beyond the only one that their address may have. */
+/** Gives the outcome of two connections beyond the only one that their address may have. */
 async function refusedSockets({ open }: { open(): Promise<Socket> }): Promise<readonly string[]> {
   await statusOf(await open(), post('{}'))
   const first = await statusOf(await open(), post('{}'))
@@ -145,13 +152,13 @@ async function refusedSockets({ open }: { open(): Promise<Socket> }): Promise<re
 }
 
 const MEGABYTE = 'x'.repeat(1_000_000)
-const NOTE = Buffer.from(MEGABYTE.slice(0, 50_000))
+const CHUNK = Buffer.from(MEGABYTE.slice(0, 50_000))
 
 export const SOCKETS = {
-  bodyBytes: row(100, '413', asked(post('x'.repeat(101)))),
-  bodiesBytes: row(1_000, '503', asked(chunked(500))),
-  bodiesBytesPerClient: row(1_000, '503', asked(chunked(500))),
-  bodyPieces: row(10, expect.stringMatching(/413|closed/), asked(chunked(300))),
+  bodyBytes: row(100, '413', query(post('x'.repeat(101)))),
+  bodiesBytes: row(1_000, '503', query(chunked(500))),
+  bodiesBytesPerClient: row(1_000, '503', query(chunked(500))),
+  bodyPieces: row(10, expect.stringMatching(/413|closed/), query(chunked(300))),
   cutOffMs: row(
     1,
     '200',
@@ -203,14 +210,14 @@ export const SOCKETS = {
         socket.write(post('{}').repeat(3))
         return within(A_WHILE_MS, 'open', closed(socket))
       },
-      { answer: never },
+      { respond: never },
     ),
   ),
   requestsPerTurn: row(1, true, async (limits) => {
-    let most = 0
+    let max = 0
     let now = 0
-    const answer: Answerer = (body) => {
-      most = Math.max(most, ++now)
+    const respond: Responder = (body) => {
+      max = Math.max(max, ++now)
       if (now === 1)
         setImmediate(() => {
           now = 0
@@ -229,9 +236,9 @@ export const SOCKETS = {
           })
         })
       },
-      { answer },
+      { respond },
     )(limits)
-    return most <= 2
+    return max <= 2
   }),
   headersMs: row(100, 'closed', left(HEAD, SOON_MS / 2)),
   requestMs: row(100, 'closed', left(post('{', 50), SOON_MS / 2)),
@@ -254,7 +261,7 @@ export const SOCKETS = {
         await within(SOON_MS, undefined, cutOf(server))
         return server.unsent.cut
       },
-      { answer: () => reply(MEGABYTE.repeat(30)) },
+      { respond: () => reply(MEGABYTE.repeat(30)) },
     ),
   ),
   unsentBytes: row(
@@ -266,7 +273,7 @@ export const SOCKETS = {
         await within(SOON_MS, undefined, cutOf(server))
         return server.unsent.cut
       },
-      { answer: () => reply(MEGABYTE.repeat(30)) },
+      { respond: () => reply(MEGABYTE.repeat(30)) },
     ),
   ),
   connectionsPerClient: row(
@@ -297,8 +304,8 @@ export const SOCKETS = {
         return readLate(socket, 20_000_000)
       },
       {
-        answer(_body, client) {
-          for (let at = 0; at < 400; at++) client.notify?.([[NOTE]])
+        respond(_body, client) {
+          for (let at = 0; at < 400; at++) client.notify?.([[CHUNK]])
           return { text: undefined, status: 200, headers: {} }
         },
       },
@@ -316,17 +323,17 @@ export const SOCKETS = {
         return readLate(socket, 20_000_000)
       },
       {
-        async answer() {
+        async respond() {
           await new Promise((resolve) => setTimeout(resolve, 100))
-          return new LargeAnswer([MEGABYTE], {})
+          return new LargeResponse([MEGABYTE], {})
         },
       },
     ),
   ),
   unreadBytes: row(1_000_000_000, 200, async (limits) => {
-    let answered = 0
-    const answer: Answerer = () => {
-      answered++
+    let responded = 0
+    const respond: Responder = () => {
+      responded++
       return reply(MEGABYTE.slice(0, 100_000))
     }
     await over(
@@ -334,13 +341,13 @@ export const SOCKETS = {
         const socket = await open()
         await statusOf(socket, upgrade())
         socket.pause().write(frames(200))
-        for (let at = 0; at < 100 && answered < 200; at++)
+        for (let at = 0; at < 100 && responded < 200; at++)
           await new Promise((resolve) => setTimeout(resolve, 10))
       },
-      { answer },
+      { respond },
       { sendQueueBytes: 1_000_000_000 },
     )(limits)
-    return answered
+    return responded
   }),
   pingMs: row(
     20,
@@ -369,15 +376,15 @@ export const SOCKETS = {
     ),
   ),
   messagesInFlight: row(1, 1, async (limits) => {
-    let begun = 0
-    const answer: Answerer = () => {
-      begun++
+    let started = 0
+    const respond: Responder = () => {
+      started++
       return new Promise(() => {})
     }
-    await sent(frames(3), { answer })(limits)
-    return begun
+    await sent(frames(3), { respond })(limits)
+    return started
   }),
-  messagesWaiting: row(1, 'closed', sent(frames(10), { answer: never }, { messagesInFlight: 1 })),
+  messagesWaiting: row(1, 'closed', sent(frames(10), { respond: never }, { messagesInFlight: 1 })),
   messageFragments: row(
     2,
     'closed',
@@ -407,20 +414,20 @@ export const SOCKETS = {
   feedSubscribers: row(1, 1, async (limits) => {
     const hub = createFeedHub(
       { ...DEFAULT_LIMITS, ...limits },
-      { run: '0x00000000000000aa', gate: () => undefined },
+      { run: '0x00000000000000aa', access: () => undefined },
     )
     await over(
       async ({ open }) => {
         for (let at = 0; at < 2; at++) await statusOf(await open(), upgrade('feed'))
       },
-      { feed: hub.door },
+      { feed: hub.handle },
     )(limits)
     return hub.counts.refused
   }),
   feedQueueBytes: row(1_000_000_000, { lagging: 0, subscribers: 1 }, async (limits) => {
     const hub = createFeedHub(
       { ...DEFAULT_LIMITS, ...limits },
-      { run: '0x00000000000000aa', gate: () => undefined },
+      { run: '0x00000000000000aa', access: () => undefined },
     )
     return over(
       async ({ open }) => {
@@ -434,7 +441,7 @@ export const SOCKETS = {
         const { subscribers } = hub
         return { lagging: hub.counts.lagging, subscribers }
       },
-      { feed: hub.door },
+      { feed: hub.handle },
     )(limits)
   }),
   feedHeldFrames: row(3, 'a gap', replayed()),
@@ -442,20 +449,20 @@ export const SOCKETS = {
   feedEnrichedBytes: row(0, '400', async (limits) => {
     const hub = createFeedHub(
       { ...DEFAULT_LIMITS, ...limits },
-      { run: '0x00000000000000aa', gate: () => undefined },
+      { run: '0x00000000000000aa', access: () => undefined },
     )
     return over(async ({ open }) => statusOf(await open(), upgrade('feed?enrich=1')), {
-      feed: hub.door,
+      feed: hub.handle,
     })(limits)
   }),
 } satisfies Some
 
-/** What a reader gets first that asks for what came after the first of ten messages. */
+/** Gives the first message for a reader that resumes after the first of ten messages. */
 function replayed(): Row['see'] {
   return async (limits) => {
     const hub = createFeedHub(
       { ...DEFAULT_LIMITS, ...limits },
-      { run: '0x00000000000000aa', gate: () => undefined },
+      { run: '0x00000000000000aa', access: () => undefined },
     )
     for (let index = 0; index < 10; index++)
       hub.broadcast(`message ${index}`, { number: 1, index, payloadId: '0x0000000000000001' })
@@ -470,12 +477,12 @@ function replayed(): Row['see'] {
         while (!/message 9/.test(text)) await once(socket, 'data')
         return /FlashnodeGap/.test(text) ? 'a gap' : 'no gap'
       },
-      { feed: hub.door },
+      { feed: hub.handle },
     )(limits)
   }
 }
 
-/** When an answer was cut off. */
+/** Waits until a response was cut off. */
 async function cutOf(server: Server): Promise<undefined> {
   while (server.unsent.cut === 0) await new Promise((resolve) => setTimeout(resolve, 10))
 }

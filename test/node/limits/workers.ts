@@ -1,19 +1,22 @@
-/** Limits of the threads behind the front, of the txpool, and of what the front keeps of its clients. */
+/**
+ * These are limits for the threads behind the front, for the txpool, and for the front's memory of
+ * its clients.
+ */
 
 import { memoryDatabase } from '../../../engine/storage/database/rocksdb.ts'
+import { OWN_CLIENT } from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/core/limits.ts'
+import type { QueueClass, Runs } from '../../../rpc/core/queue-class.ts'
 import type { Method } from '../../../rpc/method/method.ts'
-import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
-import type { Lane, Runs } from '../../../rpc/seam/lane.ts'
-import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
 import { COMMANDS } from '../../../workers/commands/index.ts'
 import { kebab } from '../../../workers/config/command.ts'
 import { readInvocation } from '../../../workers/config/config.ts'
-import type { NodeConfig } from '../../../workers/config/serving.ts'
+import type { NodeConfig } from '../../../workers/config/serving-options.ts'
 import { createFront } from '../../../workers/front/front.ts'
 import { openPromises } from '../../../workers/front/promises.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
-import { openKeptLogs } from '../../../workers/pool/kept-logs.ts'
-import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
+import { createCallQueues, type Waiting } from '../../../workers/pool/call-queues.ts'
+import { openLogRowsCache } from '../../../workers/pool/log-rows-cache.ts'
 import { createPool } from '../../../workers/pool/pool.ts'
 import { processNow } from '../../../workers/thread/running-clock.ts'
 import { transfer } from '../../fixtures/executed.ts'
@@ -26,17 +29,17 @@ import { type Row, row, type Some } from './row.ts'
 
 type Changed = Partial<Limits>
 
-/** How many of three calls of 100 bytes may wait. */
+/** Counts how many of three calls of 100 bytes may wait. */
 const waiting =
-  (lane: Lane): Row['see'] =>
+  (queueClass: QueueClass): Row['see'] =>
   async (limits) => {
-    const lanes = createLanes<Waiting>({ ...DEFAULT_LIMITS, ...limits }, () => 0)
-    const job = { lane, predicted: 100, client: 'a', bytes: 100, isPutBack: false }
-    for (let at = 0; at < 3; at++) lanes.push({ ...job })
-    return lanes.size
+    const callQueues = createCallQueues<Waiting>({ ...DEFAULT_LIMITS, ...limits }, () => 0)
+    const job = { queueClass, predicted: 100, client: 'a', bytes: 100, isPutBack: false }
+    for (let at = 0; at < 3; at++) callQueues.push({ ...job })
+    return callQueues.size
   }
 
-/** A call that runs out of its 50 ms in a real worker: what is said of it, and after how long. */
+/** Gives the response to a call that exceeds its 50 ms in a real worker, and its time. */
 async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
   const pool = createPool({
     now: processNow,
@@ -46,7 +49,7 @@ async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
     limits: { ...DEFAULT_LIMITS, ...limits },
     heapMb: 128,
     onThreadEnded() {},
-    newestRecord: () => 9,
+    newestSnapshot: () => 9,
     onSpent() {},
     onProblem() {},
     onBroken(error) {
@@ -60,7 +63,7 @@ async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
       params: [{ ms: 5_000 }],
       text: '[{"ms":5000}]',
       endpoint: 'flashblocks',
-      record: undefined,
+      snapshot: undefined,
       deadline: startedAt + 50,
       client: OWN_CLIENT,
     })
@@ -70,7 +73,7 @@ async function late(limits: Changed, name: 'spin' | 'hang', runs: Runs) {
   }
 }
 
-/** What the pool says of a transaction. */
+/** Gives the pool's response to a transaction. */
 const submitted =
   (raw: Uint8Array): Row['see'] =>
   async (limits) => {
@@ -88,11 +91,11 @@ const submitted =
       now: () => 0,
       onFailure: refuse,
     })
-    const answer = await service.submit(raw, OWN_CLIENT)
-    return 'error' in answer ? answer.error.message : 'taken'
+    const response = await service.submit(raw, OWN_CLIENT)
+    return 'error' in response ? response.error.message : 'taken'
   }
 
-/** Addresses that the front remembers of two that asked, with the limit given as a flag. */
+/** Counts the addresses that the front remembers out of two, with the limit given as a flag. */
 async function known(limits: Changed): Promise<number> {
   const flags = Object.entries(limits).flatMap(([name, value]) => [
     `--limit-${kebab(name)}`,
@@ -110,7 +113,7 @@ async function known(limits: Changed): Promise<number> {
     promises: openPromises(memoryDatabase(), () => 0),
     accounts: devAccounts,
     methods: [],
-    legacyUrl: undefined,
+    forwardingUrl: undefined,
     syncing: () => false,
     feed: undefined,
     readiness: () => ({ status: 'ready', reasons: [], outside: [], details: {} }),
@@ -134,29 +137,29 @@ async function known(limits: Changed): Promise<number> {
 }
 
 const long = transfer(0n, { input: new Uint8Array(1_000), gasLimit: 100_000n }).raw
-/** Of the type of transactions with blobs; its length is looked at first. */
+/** The bytes have the type of blob transactions; the length is checked first. */
 const blob = Uint8Array.of(3, ...new Uint8Array(1_000))
 
-/** What one of two workers keeps of a block without logs. */
-const keptLogs: Row['see'] = async (limits) => {
-  const kept = openKeptLogs({ ...DEFAULT_LIMITS, ...limits }, 2)
+/** Counts the blocks without logs that one of two workers caches. */
+const logRowsCache: Row['see'] = async (limits) => {
+  const cached = openLogRowsCache({ ...DEFAULT_LIMITS, ...limits }, 2)
   const none = { transactionCount: 0, timestamp: 0n, packed: new Uint8Array(0) }
-  kept.keep({ number: 1, hash: new Uint8Array(32), bloom: new Uint8Array(256), ...none }, 0)
-  return kept.stats.blocks
+  cached.set({ number: 1, hash: new Uint8Array(32), bloom: new Uint8Array(256), ...none }, 0)
+  return cached.stats.blocks
 }
 
-/** What the front keeps of a folded block that was asked for. */
-const keptTexts: Row['see'] = async (limits) => {
+/** Counts the texts that the front caches after a request for a persisted block. */
+const textCache: Row['see'] = async (limits) => {
   const { a } = await createBranches()
   const { reader } = await worldWith(a.slice(0, 4))
   const rpc = testRpc({ source: { reader, onPublish: () => () => {} }, limits })
-  await rpc.ask('eth_getBlockByNumber', ['0x1', true])
+  await rpc.request('eth_getBlockByNumber', ['0x1', true])
   return rpc.stats().texts.items
 }
 
 export const WORKERS = {
-  keptLogsBytes: row(100, 0, keptLogs),
-  keptTextBytes: row(100, 0, keptTexts),
+  keptLogsBytes: row(100, 0, logRowsCache),
+  keptTextBytes: row(100, 0, textCache),
   callQueue: row(2, 2, waiting('light')),
   callQueueBytes: row(200, 2, waiting('light')),
   logsQueue: row(2, 2, waiting('logs')),
@@ -166,7 +169,7 @@ export const WORKERS = {
     const { reply } = await late(limits, 'spin', 'sidecar')
     return 'error' in reply && (reply.error.data as { readonly limitMs: number }).limitMs
   }),
-  // Its worker is ended so long after the deadline.
+  // The worker is ended this long after the deadline.
   graceMs: row(50, true, async (limits) => (await late(limits, 'hang', 'call')).ms < 1_000),
   transactionBytes: row(
     500,

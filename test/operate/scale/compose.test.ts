@@ -1,4 +1,7 @@
-/** docs/operate/scale/compose.yaml: by the specification's schema, and by what the node and haproxy.cfg say of themselves. */
+/**
+ * Checks docs/operate/scale/compose.yaml against the schema of the specification, the node's own
+ * flags and haproxy.cfg.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -27,70 +30,70 @@ const addressOf = ({ networks }: Service) => networks.nodes.ipv4_address
 const argvOf = ({ command = [] }: Service) => command
 const secondsOf = (text: string) => Number(/^(\d+)s$/.exec(text)![1])
 
-describe('by its schema', () => {
-  test('nothing is wrong', () => expect(composeFaults(compose)).toEqual([]))
+describe('the schema of the Compose specification', () => {
+  test('finds no fault in compose.yaml', () => expect(composeFaults(compose)).toEqual([]))
 
   const replica = { ...compose.services['replica-1'] }
   const planted: readonly (readonly [string, unknown])[] = [
-    ['a field that is none', { ...replica, healthchek: {} }],
-    ['a field that is none, inside', { ...replica, healthcheck: { intervall: '10s' } }],
-    ['a list that is a number', { ...replica, ports: 8545 }],
+    ['an unknown field', { ...replica, healthchek: {} }],
+    ['an unknown field inside another', { ...replica, healthcheck: { intervall: '10s' } }],
+    ['a number instead of a list', { ...replica, ports: 8545 }],
     ['a time without a unit', { ...replica, healthcheck: { test: ['NONE'], interval: 10 } }],
-    ['a limit that is a list', { ...replica, deploy: { resources: { limits: [] } } }],
+    ['a list instead of limits', { ...replica, deploy: { resources: { limits: [] } } }],
   ]
-  test.each(planted)('%s is found', (_, service) => {
+  test.each(planted)('the schema check finds %s', (_, service) => {
     const faults = composeFaults({ ...compose, services: { replica: service } })
     expect(faults.join()).toContain('/services/replica')
   })
-  test('a section that is none is found', () => {
+  test('the schema check finds an unknown section', () => {
     expect(composeFaults({ ...compose, service: {} })).not.toEqual([])
   })
 })
 
-describe('nodes are started with flags that they have', () => {
+describe('the node accepts its command line and environment', () => {
   test.each(nodes)('%s', (_, service) => {
     expect(commandFault(argvOf(service), service.environment!)).toBeUndefined()
   })
   const [, lazy] = nodes.find(([name]) => name === 'lazy-1')!
   test.each([
-    ['a flag that is none', ['--fed=ws://10.24.0.10:8545/feed'], {}, '--feed'],
-    ['a variable that is none', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
-    ['a value that is none', ['--upstream-rate=many'], {}, '--upstream-rate'],
-    ['flags that contradict', ['--state=whole', '--trust-upstream'], {}, 'takes nothing on trust'],
-  ])('%s is found', (_, more, variables, said) => {
+    ['an unknown flag', ['--fed=ws://10.24.0.10:8545/feed'], {}, '--feed'],
+    ['an unknown variable', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
+    ['an invalid value', ['--upstream-rate=many'], {}, '--upstream-rate'],
+    ['contradictory flags', ['--state=whole', '--trust-upstream'], {}, 'the node fetches no state'],
+  ])('the node refuses %s', (_, more, variables, said) => {
     const environment = { ...lazy.environment, ...(variables as Record<string, string>) }
     expect(commandFault([...argvOf(lazy), ...more], environment)).toContain(said)
   })
 })
 
-test('there is one of each form', () => {
+test('two replicas have full state and two have lazy state', () => {
   const commands = nodes.map(([, { command }]) => command!.join(' '))
   const count = (part: string) => commands.filter((one) => one.includes(part)).length
   expect(commands.every((one) => one.startsWith('follow '))).toBe(true)
   expect([count('--state=whole'), count('--state=lazy')]).toEqual([2, 2])
 })
 
-test('it runs this version', () => {
+test('every node runs the image of this version', () => {
   for (const [, { image }] of nodes) expect(image).toBe(`flashnode:${version()}`)
 })
 
-test('HAProxy has the file beside it, and is told of every node', () => {
+test('HAProxy mounts the haproxy.cfg of this folder and has the address of every node', () => {
   const [source, target] = haproxy!.volumes![0]!.split(':')
   expect(existsSync(join(FOLDER, source!))).toBe(true)
   expect(target).toBe('/usr/local/etc/haproxy/haproxy.cfg')
-  const told = Object.keys(haproxy!.environment!)
-  expect(told.filter((name) => !haproxyVariables.has(name))).toEqual([])
-  const servers = told.filter((name) => /^NODE\d$/.test(name))
+  const reported = Object.keys(haproxy!.environment!)
+  expect(reported.filter((name) => !haproxyVariables.has(name))).toEqual([])
+  const servers = reported.filter((name) => /^NODE\d$/.test(name))
   const port = fallbackOf('port')
   expect(servers.map((name) => haproxy!.environment![name]).toSorted()).toEqual(
     nodes.map(([, service]) => `${addressOf(service)}:${port}`).toSorted(),
   )
 })
 
-test('an address stays at its node for longer than a filter lives that nobody polls', () =>
+test('an address keeps its node for longer than an unpolled filter lives', () =>
   expect(haproxyStickMs).toBeGreaterThan(fallbackOf('limitFilterIdleMs') as number))
 
-test('ports are those of haproxy.cfg', () => {
+test('ports are the defaults of haproxy.cfg', () => {
   const published = haproxy!.ports!.map((one) => one.split(':').at(-1))
   expect(published).toEqual([haproxyDefault('BIND').slice(1)])
   for (const [, { environment }] of nodes) {
@@ -99,14 +102,14 @@ test('ports are those of haproxy.cfg', () => {
   }
 })
 
-test('HAProxy asks for readiness as the health check does', () => {
+test('HAProxy and the health check ask /readyz with the same maxLagMs', () => {
   const lag = haproxy!.environment!['MAX_LAG_MS']
   expect(lag).toBe(haproxyDefault('MAX_LAG_MS'))
   for (const [, { healthcheck }] of nodes)
     expect(healthcheck.test.at(-1)).toContain(`:${fallbackOf('port')}/readyz?maxLagMs=${lag}`)
 })
 
-test('who is named is there', () => {
+test('every peer, proxy, Redis address and volume that a node names exists', () => {
   const addresses = new Map(nodes.map(([name, service]) => [addressOf(service), name]))
   for (const [name, service] of nodes) {
     const peers = peersOf(service.command!)
@@ -125,7 +128,7 @@ test('who is named is there', () => {
   expect(new Set(own).size).toBe(own.length)
 })
 
-test('a node that fetches its state has no limit at the nodes that it asks, and a client has', () => {
+test('upstreams exempt lazy nodes from the rate limit, but not clients behind HAProxy', () => {
   const rateFlag = '--rate-limit-of='
   const rates = nodes.map(([, { command = [] }]) =>
     addressRates(
@@ -145,7 +148,7 @@ test('a node that fetches its state has no limit at the nodes that it asks, and 
 
 describe('every service', () => {
   test.each(Object.entries(compose.services))(
-    '%s is locked up, bounded and looked at',
+    '%s has no privileges, resource limits and a health check',
     (_, one) => {
       expect(one.read_only).toBe(true)
       expect(one.cap_drop).toEqual(['ALL'])
@@ -157,16 +160,16 @@ describe('every service', () => {
   )
 })
 
-test('who is stopped has the time for it', () => {
+test('the stop grace period is longer than drain and stop take', () => {
   for (const [, { stop_grace_period, environment }] of nodes)
     expect(secondsOf(stop_grace_period) * 1_000).toBeGreaterThan(
       Number(environment!['FLASHNODE_DRAIN_MS']) + STOP_MS,
     )
-  // hard-stop-after of haproxy.cfg.
+  // hard-stop-after of haproxy.cfg is 30 s.
   expect(secondsOf(haproxy!.stop_grace_period)).toBeGreaterThan(30)
 })
 
-test('there are files and processors for what is asked', () => {
+test('files and processors suffice for the configured connections and threads', () => {
   expect(haproxy!.ulimits.nofile.soft).toBeGreaterThan(2 * haproxyMaxConnections + 100)
   for (const [, { environment, deploy }] of nodes) {
     const threads = ['POOL', 'FRONT'].map((kind) =>

@@ -1,4 +1,4 @@
-/** docs/operate/scale/kubernetes: by the schemas of the API, and by what the node says of itself. */
+/** Checks docs/operate/scale/kubernetes against the schemas of the API and the node's own flags. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,13 +42,13 @@ const nodeOf = (workload: Manifest): Container =>
   containersOf(workload).find(({ name }) => name === 'node')!
 const nodes = workloads.filter((one) => nodeOf(one) !== undefined)
 const selected = (selector: Labels) => workloads.filter((one) => isPartOf(selector, labelsOf(one)))
-/** Least there are at any time. */
+/** Returns the minimum number of replicas at any time. */
 const replicasOf = ({ spec, metadata }: Manifest): number =>
   spec.replicas ??
   ofKind('HorizontalPodAutoscaler').find((one) => one.metadata.name === metadata.name)!.spec
     .minReplicas
 
-/** As the kubelet makes it. */
+/** Builds the environment as the kubelet does. */
 function environmentOf({ envFrom = [], env = [] }: Container): Labels {
   const found: Record<string, string> = {}
   for (const { configMapRef } of envFrom)
@@ -63,54 +63,60 @@ function environmentOf({ envFrom = [], env = [] }: Container): Labels {
 const argvOf = ({ args = [] }: Container) =>
   args.map((one) => one.replace('/etc/flashnode', folder))
 
-describe('by its schema', () => {
-  test('there are all parts', () => {
+describe('the schemas of the API', () => {
+  test('there are manifests of every expected kind', () => {
     const kinds = [
       ...['ConfigMap', 'Deployment', 'HorizontalPodAutoscaler', 'NetworkPolicy'],
       ...['PodDisruptionBudget', 'PodMonitor', 'PrometheusRule', 'Service', 'StatefulSet'],
     ]
     expect([...new Set(kubernetes.map(({ kind }) => kind))].toSorted()).toEqual(kinds)
   })
-  test.each(kubernetes.map(named))('nothing is wrong with %s', (_, { file: __, ...document }) => {
+  test.each(kubernetes.map(named))('find no fault in %s', (_, { file: __, ...document }) => {
     expect(kubernetesFaults(document)).toEqual([])
   })
 
-  /** Text of a file that is changed, of the first document in it that has it. */
+  /** Name, kind of document, text in the first such document, its replacement, expected fault. */
   const planted: readonly (readonly [string, string, string, string, string])[] = [
-    ['a field that is none', 'StatefulSet', '"serviceName"', '"servicename"', 'unknown field'],
-    ['one that is missing', 'StatefulSet', '"selector"', '"selektor"', '/spec'],
-    ['one that is none, in a probe', 'Deployment', '"path"', '"pfad"', '/httpGet/pfad'],
-    ['one that is none, in a volume', 'Deployment', '"sizeLimit"', '"size"', '/emptyDir/size'],
+    ['an unknown field', 'StatefulSet', '"serviceName"', '"servicename"', 'unknown field'],
+    ['a missing field', 'StatefulSet', '"selector"', '"selektor"', '/spec'],
+    ['an unknown field of a probe', 'Deployment', '"path"', '"pfad"', '/httpGet/pfad'],
+    ['an unknown field of a volume', 'Deployment', '"sizeLimit"', '"size"', '/emptyDir/size'],
     [
-      'a number that is a text',
+      'a text instead of a number',
       'StatefulSet',
       '"replicas":2',
       '"replicas":"two"',
       '/spec/replicas',
     ],
     [
-      'a truth that is a text',
+      'a text instead of true',
       'Deployment',
       '"runAsNonRoot":true',
       '"runAsNonRoot":"yes"',
       'runAs',
     ],
-    ['a list that is a map', 'Service', '"ports":[', '"ports":{},"x":[', '/spec/ports'],
+    ['a map instead of a list', 'Service', '"ports":[', '"ports":{},"x":[', '/spec/ports'],
     [
-      'a word that is none',
+      'a map instead of a number',
       'HorizontalPodAutoscaler',
       '"minReplicas":2',
       '"minReplicas":{}',
       'min',
     ],
-    ['a field of a policy', 'NetworkPolicy', '"ingress"', '"ingres"', '/spec/ingres:'],
-    ['a field of a budget', 'PodDisruptionBudget', '"minAvailable"', '"minAvail"', 'minAvail:'],
-    ['a field of a monitor', 'PodMonitor', '"interval"', '"intervall"', 'intervall'],
-    ['a field of a rule', 'PrometheusRule', '"expr"', '"expression"', 'expression'],
+    ['an unknown field of a policy', 'NetworkPolicy', '"ingress"', '"ingres"', '/spec/ingres:'],
+    [
+      'an unknown field of a budget',
+      'PodDisruptionBudget',
+      '"minAvailable"',
+      '"minAvail"',
+      'minAvail:',
+    ],
+    ['an unknown field of a monitor', 'PodMonitor', '"interval"', '"intervall"', 'intervall'],
+    ['an unknown field of a rule', 'PrometheusRule', '"expr"', '"expression"', 'expression'],
     ['a number in a ConfigMap', 'ConfigMap', '"xlayer"', '196', '/data/FLASHNODE_CHAIN'],
-    ['a version that is none', 'Service', '"v1"', '"v9"', 'no schema'],
+    ['an unknown version', 'Service', '"v1"', '"v9"', 'no schema'],
   ]
-  test.each(planted)('%s is found', (_, kind, from, to, said) => {
+  test.each(planted)('the schema check finds %s', (_, kind, from, to, said) => {
     const { file: __, ...document } = ofKind(kind).find((one) =>
       JSON.stringify(one).includes(from),
     )!
@@ -120,31 +126,36 @@ describe('by its schema', () => {
   })
 })
 
-describe('nodes are started with flags that they have', () => {
+describe('the node accepts its command line and environment', () => {
   test.each(nodes.map(named))('%s', (_, workload) => {
     const node = nodeOf(workload)
     expect(commandFault(argvOf(node), environmentOf(node))).toBeUndefined()
   })
   const lazy = nodeOf(find('Deployment', 'flashnode-lazy'))
   test.each([
-    ['a flag that is none', ['--lazy-cashe=100'], {}, '--lazy-cache'],
-    ['a variable that is none', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
-    ['what a Service would put there', [], { FLASHNODE_PORT: 'tcp://10.0.0.1:8545' }, 'PORT'],
-    ['flags that contradict', ['--state=whole', '--trust-upstream'], {}, 'takes nothing on trust'],
-  ])('%s is found', (_, more, variables, said) => {
+    ['an unknown flag', ['--lazy-cashe=100'], {}, '--lazy-cache'],
+    ['an unknown variable', [], { FLASHNODE_DRAINMS: '1' }, 'FLASHNODE_DRAIN_MS'],
+    [
+      'the variable that a Service named flashnode would set',
+      [],
+      { FLASHNODE_PORT: 'tcp://10.0.0.1:8545' },
+      'PORT',
+    ],
+    ['contradictory flags', ['--state=whole', '--trust-upstream'], {}, 'the node fetches no state'],
+  ])('the node refuses %s', (_, more, variables, said) => {
     const environment = { ...environmentOf(lazy), ...(variables as Labels) }
     expect(commandFault([...argvOf(lazy), ...more], environment)).toContain(said)
   })
 })
 
-describe('forms', () => {
-  test('who has state is a StatefulSet with a claim, who fetches it a Deployment', () => {
+describe('workloads', () => {
+  test('a node with full state is a StatefulSet with a claim, a lazy node is a Deployment', () => {
     for (const workload of nodes) {
       const node = nodeOf(workload)
-      const isWhole = node.args!.includes('--state=whole')
-      expect(workload.kind).toBe(isWhole ? 'StatefulSet' : 'Deployment')
+      const isFullState = node.args!.includes('--state=whole')
+      expect(workload.kind).toBe(isFullState ? 'StatefulSet' : 'Deployment')
       const claims = workload.spec.volumeClaimTemplates?.map(({ metadata }) => metadata.name)
-      expect(claims).toEqual(isWhole ? ['data'] : undefined)
+      expect(claims).toEqual(isFullState ? ['data'] : undefined)
       const mount = node.volumeMounts.find(({ name }) => name === 'data')!
       expect(mount.mountPath).toBe(environmentOf(node)['FLASHNODE_DATADIR'])
     }
@@ -158,7 +169,7 @@ describe('forms', () => {
       ).toBe(true)
     }
   })
-  test('it runs this version, as whom the image is made for', () => {
+  test('every node runs the image of this version as the user of the Dockerfile', () => {
     const user = /--chown=(\d+):/.exec(readFileSync('Dockerfile', 'utf8'))![1]
     for (const workload of nodes) {
       expect(nodeOf(workload).image).toBe(`flashnode:${version()}`)
@@ -172,7 +183,7 @@ describe('labels', () => {
     expect(selected(workload.spec.selector.matchLabels)).toEqual([workload])
   })
   test.each(ofKind('PodDisruptionBudget').map(named))(
-    '%s has one set of pods, and room',
+    '%s covers one set of pods and allows one of them to be absent',
     (_, budget) => {
       const [workload, ...others] = selected(budget.spec.selector.matchLabels)
       expect(others).toEqual([])
@@ -180,13 +191,13 @@ describe('labels', () => {
       expect(budget.spec.minAvailable).toBeLessThan(replicasOf(workload!))
     },
   )
-  test('every node has a budget', () => {
+  test('every node has a disruption budget', () => {
     const guarded = ofKind('PodDisruptionBudget').flatMap(({ spec }) =>
       selected(spec.selector.matchLabels),
     )
     expect(guarded.toSorted()).toEqual([...nodes].toSorted())
   })
-  test.each(ofKind('Service').map(named))('%s finds pods with its ports', (_, { spec }) => {
+  test.each(ofKind('Service').map(named))('%s selects pods that have its ports', (_, { spec }) => {
     const found = selected(spec.selector as unknown as Labels)
     expect(found.length).toBeGreaterThan(0)
     for (const workload of found)
@@ -195,25 +206,25 @@ describe('labels', () => {
         expect(ports.find(({ name }) => name === targetPort)?.containerPort).toBe(port)
       }
   })
-  test('clients come to every node', () => {
+  test('the client Service selects full and lazy nodes', () => {
     const found = selected(find('Service', 'flashnode').spec.selector as unknown as Labels)
     expect(found.map(({ metadata }) => metadata.name).toSorted()).toEqual([
       'flashnode-lazy',
       'flashnode-replica',
     ])
   })
-  test('Redis is guarded by its policy', () => {
+  test('the network policy selects Redis', () => {
     const [policy] = ofKind('NetworkPolicy')
     const guarded = selected(policy!.spec.podSelector.matchLabels)
     expect(guarded.map(({ metadata }) => metadata.name)).toEqual(['flashnode-redis'])
   })
 })
 
-describe('who is named is there', () => {
+describe('every name that a node uses exists', () => {
   const settings = find('ConfigMap', 'flashnode').data
   const hosts = settings['FLASHNODE_HOSTS']!.split(',')
 
-  test.each(nodes.map(named))('by %s', (_, workload) => {
+  test.each(nodes.map(named))('the peers of %s', (_, workload) => {
     const node = nodeOf(workload)
     const peers = peersOf([...node.args!, environmentOf(node)['FLASHNODE_UPSTREAM'] ?? ''])
     for (const { hostname, port } of peers) {
@@ -221,20 +232,20 @@ describe('who is named is there', () => {
       const { spec } = find('StatefulSet', service)
       expect(Number(pod.slice(service.length + 1))).toBeLessThan(spec.replicas!)
       expect(port).toBe(String(find('Service', service).spec.ports[0]!.port))
-      // A name that it does not know is refused.
+      // The node refuses a host name that it does not know.
       expect(hosts).toContain(hostname)
     }
   })
-  test('lazy ones read the feed of each replica', () => {
+  test('lazy nodes read the feed of each replica', () => {
     const feeds = peersOf(nodeOf(find('Deployment', 'flashnode-lazy')).args!)
     expect(feeds).toHaveLength(find('StatefulSet', 'flashnode-replica').spec.replicas!)
   })
-  test('Redis', () => {
+  test('the address of Redis', () => {
     const { metadata, spec } = find('Service', 'flashnode-redis')
     for (const key of ['FLASHNODE_LIMIT_STORE', 'FLASHNODE_SHARE_TRANSACTIONS'])
       expect(settings[key]).toBe(`redis://${metadata.name}:${spec.ports[0]!.port}`)
   })
-  test('ConfigMaps, Secrets, volumes; and the page says how the Secret is made', () => {
+  test('ConfigMaps and volumes exist, and deploy.md creates every key of the Secret', () => {
     const keys = new Set<string>()
     for (const workload of nodes) {
       const { volumes } = workload.spec.template.spec
@@ -264,22 +275,25 @@ describe('who is named is there', () => {
 })
 
 describe('ports and probes', () => {
-  test.each(nodes.map(named))('%s: as haproxy.cfg asks', (_, workload) => {
-    const node = nodeOf(workload)
-    const [http] = node.ports
-    expect(http).toEqual({ name: 'http', containerPort: Number(haproxyDefault('BIND').slice(1)) })
-    expect(http!.containerPort).toBe(fallbackOf('port'))
-    const paths = [node.startupProbe, node.readinessProbe, node.livenessProbe].map((probe) => {
-      expect(probe!.httpGet!.port).toBe('http')
-      return probe!.httpGet!.path
-    })
-    expect(paths).toEqual([
-      '/healthz',
-      `/readyz?maxLagMs=${haproxyDefault('MAX_LAG_MS')}`,
-      '/healthz',
-    ])
-  })
-  test('the admin port is read by the container beside it', () => {
+  test.each(nodes.map(named))(
+    '%s has the port of haproxy.cfg, and its probes ask for the same paths',
+    (_, workload) => {
+      const node = nodeOf(workload)
+      const [http] = node.ports
+      expect(http).toEqual({ name: 'http', containerPort: Number(haproxyDefault('BIND').slice(1)) })
+      expect(http!.containerPort).toBe(fallbackOf('port'))
+      const paths = [node.startupProbe, node.readinessProbe, node.livenessProbe].map((probe) => {
+        expect(probe!.httpGet!.port).toBe('http')
+        return probe!.httpGet!.path
+      })
+      expect(paths).toEqual([
+        '/healthz',
+        `/readyz?maxLagMs=${haproxyDefault('MAX_LAG_MS')}`,
+        '/healthz',
+      ])
+    },
+  )
+  test('the metrics container reads the admin port of its node', () => {
     const { data } = find('ConfigMap', 'flashnode-metrics')
     const port = find('ConfigMap', 'flashnode').data['FLASHNODE_ADMIN_PORT']
     expect(data['haproxy.cfg']).toContain(`server node 127.0.0.1:${port}\n`)
@@ -289,7 +303,7 @@ describe('ports and probes', () => {
     }
   })
   test.each(nodes.map(named))(
-    '%s has time to stop, and processors for its threads',
+    '%s has enough time to stop, and a processor for each thread',
     (_, workload) => {
       const node = nodeOf(workload)
       const environment = environmentOf(node)
@@ -303,14 +317,14 @@ describe('ports and probes', () => {
   )
 })
 
-describe('every pod is locked up', () => {
+describe('every pod runs without privileges', () => {
   test.each(workloads.map(named))('%s', (_, { spec }) => {
     const pod = spec.template.spec
     expect(pod.securityContext.runAsNonRoot).toBe(true)
     expect(pod.securityContext.runAsUser).toBeGreaterThan(0)
     expect(pod.securityContext.seccompProfile.type).toBe('RuntimeDefault')
     expect(pod.automountServiceAccountToken).toBe(false)
-    // Its variables would be settings.
+    // Kubernetes would add variables of services, which the node would read as settings.
     expect(pod.enableServiceLinks).toBe(false)
     for (const { securityContext, resources } of pod.containers) {
       expect(securityContext).toEqual({

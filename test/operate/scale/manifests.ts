@@ -1,4 +1,4 @@
-/** The manifests of docs/operate/scale as they are read, and what they ask of a node's command line. */
+/** Reads the manifests of docs/operate/scale, and the command lines of nodes in them. */
 import { globSync, readFileSync } from 'node:fs'
 import { parse, parseAllDocuments } from 'yaml'
 import { COMMANDS } from '../../../workers/commands/index.ts'
@@ -53,7 +53,7 @@ export type Pod = {
     }
   }[]
 }
-/** A document of any kind: which fields are there depends on it. */
+/** A document of any kind; its fields depend on the kind. */
 export type Manifest = {
   readonly file: string
   readonly apiVersion: string
@@ -110,13 +110,16 @@ export type Compose = {
   readonly volumes: Readonly<Record<string, null>>
 }
 
-/** With `${NAME:-value}` as it is where nothing is set. */
+/** The file with the default of each `${NAME:-value}`. */
 export const compose = parse(
   readFileSync(`${FOLDER}/compose.yaml`, 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1'),
   { merge: true },
 ) as Compose
 
-/** What the node itself says is wrong with it: flags, variables, values, and what contradicts; undefined: nothing. */
+/**
+ * Returns the node's own error for flags, variables and values that are wrong or contradict each
+ * other; undefined: there is none.
+ */
 export function commandFault(argv: readonly string[], environment: Labels): string | undefined {
   try {
     readInvocation(['config', 'check', ...argv], environment, COMMANDS)
@@ -127,10 +130,10 @@ export function commandFault(argv: readonly string[], environment: Labels): stri
 }
 
 const follow = COMMANDS.commands.find(({ name }) => name === 'follow')!
-/** What a flag of `follow` is without being given. */
+/** Returns the default of a flag of `follow`. */
 export const fallbackOf = (name: string): unknown => follow.flags[name]!.fallback
 
-/** Of haproxy.cfg: `${NAME-value}` and the first word behind a key. */
+/** haproxy.cfg has defaults as `${NAME-value}`, and other values as the first word after a key. */
 const haproxy = readFileSync(`${FOLDER}/haproxy.cfg`, 'utf8')
 export const haproxyDefault = (name: string): string =>
   new RegExp(`\\$\\{${name}-([^}]*)\\}`).exec(haproxy)![1]!
@@ -139,13 +142,13 @@ export const haproxyVariables: ReadonlySet<string> = new Set(
   [...haproxy.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!),
 )
 
-/** How long an address stays at its node after its last request. */
+/** HAProxy forgets an address's node after this time without a request. */
 export const haproxyStickMs =
   Number(/^ {4}stick-table .* expire (\d+)s$/m.exec(haproxy)![1]) * 1_000
 
 export const isPartOf = (some: Labels, all: Labels): boolean =>
   Object.entries(some).every(([name, value]) => all[name] === value)
 
-/** Hosts and ports of `--feed` and `--upstream` of a command line and its environment. */
+/** Lists the hosts and ports of `--feed` and `--upstream` in a command line and its environment. */
 export const peersOf = (texts: readonly string[]): readonly URL[] =>
   texts.flatMap((text) => text.match(/\b(?:ws|http):\/\/[^\s,]+/g) ?? []).map((url) => new URL(url))

@@ -1,4 +1,4 @@
-/** What scales the lazy replicas, and what is watched, asks for what nodes have. */
+/** Checks that the autoscaler and the rules query metrics that nodes have. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { METRIC_NAME, namesOfNode } from '../../fixtures/metric-names.ts'
@@ -23,7 +23,7 @@ type Autoscaler = {
 }
 const autoscalers = ofKind('HorizontalPodAutoscaler') as unknown as readonly Autoscaler[]
 
-test('rules and board are those of docs/operate (node test/operate/scale/monitoring.ts)', () => {
+test('monitoring.yaml is up to date (node test/operate/scale/monitoring.ts writes it)', () => {
   expect(readFileSync(MONITORING, 'utf8')).toBe(monitoring())
   expect(rules.filter(({ alert }) => alert !== undefined).length).toBeGreaterThan(7)
   const board = ofKind('ConfigMap').find(({ metadata }) => metadata.name === 'flashnode-board')!
@@ -32,23 +32,25 @@ test('rules and board are those of docs/operate (node test/operate/scale/monitor
   )
 })
 
-test('rules ask for nothing that is not there', async () => {
+test('rules query only metrics that a node has or a rule records', async () => {
   const there = new Set([...(await namesOfNode()), ...recorded])
   const wanted = rules.flatMap(({ expr }) => expr.match(METRIC_NAME) ?? [])
   expect(wanted.length).toBeGreaterThan(10)
   expect(wanted.filter((name) => !there.has(name))).toEqual([])
 })
 
-test('what scales is the time that calls wait for a worker', () => {
-  const asked = autoscalers.flatMap(({ spec }) => spec.metrics.map(({ pods }) => pods.metric.name))
-  expect(asked).toEqual(recorded)
-  const rule = rules.find(({ record }) => record === asked[0])!
+test('the autoscaler reads the time that calls wait for a worker', () => {
+  const requested = autoscalers.flatMap(({ spec }) =>
+    spec.metrics.map(({ pods }) => pods.metric.name),
+  )
+  expect(requested).toEqual(recorded)
+  const rule = rules.find(({ record }) => record === requested[0])!
   expect(rule.expr).toContain('flashnode_pool_queue_seconds_bucket')
-  // By pod: the adapter has to know which one each value is of.
+  // The adapter needs the pod of each value.
   expect(rule.expr.match(/sum by \(namespace, pod\b/g)).toHaveLength(2)
 })
 
-test('what is scaled is there, says nothing of how many there are, and has readers’ places at the replicas', () => {
+test('the autoscaled workload sets no replicas, and its maximum fits the feed limit', () => {
   const [autoscaler] = autoscalers
   const { scaleTargetRef, maxReplicas } = autoscaler!.spec
   const target = ofKind(scaleTargetRef.kind).find(
@@ -59,7 +61,7 @@ test('what is scaled is there, says nothing of how many there are, and has reade
   expect(maxReplicas + fixed).toBeLessThan(Number(fallbackOf('limitFeedSubscribers')))
 })
 
-test('every node is scraped, at a port that it has', () => {
+test('the monitor scrapes every node at a port that the node has', () => {
   type Monitor = {
     readonly spec: {
       readonly selector: { readonly matchLabels: Labels }

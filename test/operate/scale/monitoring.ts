@@ -1,6 +1,7 @@
 /**
- * docs/operate/scale/kubernetes/monitoring.yaml, of the rules and the board of docs/operate, which it has to have in it.
- * Usage: node test/operate/scale/monitoring.ts, after one of them has changed.
+ * Writes docs/operate/scale/kubernetes/monitoring.yaml, which must contain the rules and the board
+ * of docs/operate.
+ * Usage: node test/operate/scale/monitoring.ts, after a change of one of them.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 
@@ -13,7 +14,7 @@ const indented = (text: string, spaces: number): string =>
     .map((line) => (line === '' ? '' : ' '.repeat(spaces) + line))
     .join('\n')
 
-/** The file as it has to be. */
+/** Builds the content that the file must have. */
 export function monitoring(): string {
   const rules = readFileSync('docs/operate/prometheus-rules.yml', 'utf8')
   const groups = rules.slice(rules.indexOf('groups:\n') + 'groups:\n'.length)

@@ -1,4 +1,7 @@
-/** What is wrong with a manifest by its schema: the API's types of Kubernetes and of Prometheus' operator, the Compose specification. */
+/**
+ * Checks manifests against the types of Kubernetes and of the Prometheus operator, and against the
+ * Compose specification.
+ */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +9,7 @@ import { requireFrom } from '../../kit/own-packages.ts'
 
 type Fault = { readonly instancePath: string; readonly message?: string; readonly keyword: string }
 type Validator = { (data: unknown): boolean; errors?: readonly Fault[] | null }
-/** The part of ajv that is used. */
+/** The test uses this part of ajv. */
 type Ajv = { compile(schema: object): Validator }
 type AjvModule = { readonly Ajv: new (options: Readonly<Record<string, boolean>>) => Ajv }
 
@@ -18,14 +21,14 @@ const validatorOf = (url: string): Validator =>
 const apiValidator = (type: string) =>
   validatorOf(import.meta.resolve(`kubernetes-models/_schemas/IoK8sApi${type}`))
 
-/** The package of Prometheus' operator has a validator of each type, and does not export it. */
+/** The package of the Prometheus operator has a validator of each type, but does not export it. */
 function operatorValidator(type: string): Validator {
   const index = import.meta.resolve('@kubernetes-models/prometheus-operator')
   const prefix = 'ComGithubPrometheusOperatorPrometheusOperatorPkgApisMonitoringV1'
   return validatorOf(new URL(`_schemas/${prefix}${type}.js`, index).href)
 }
 
-/** Each looks at the fields that its schema has, and at no other one. */
+/** A validator reads only the fields that its schema has. */
 const VALIDATORS: Readonly<Record<string, Validator>> = {
   'apps/v1 Deployment': apiValidator('AppsV1Deployment'),
   'apps/v1 StatefulSet': apiValidator('AppsV1StatefulSet'),
@@ -38,57 +41,60 @@ const VALIDATORS: Readonly<Record<string, Validator>> = {
   'v1 Service': apiValidator('CoreV1Service'),
 }
 
-/** Empty: none. A field that the schema does not have is one, as `kubectl apply --validate=strict` has it. */
+/**
+ * Lists the faults of a manifest. A field that the schema does not have is a fault too, as in
+ * `kubectl apply --validate=strict`.
+ */
 export function kubernetesFaults(document: unknown): readonly string[] {
   const { apiVersion, kind } = document as Readonly<Record<string, unknown>>
   const validate = VALIDATORS[`${apiVersion} ${kind}`]
   if (validate === undefined) return [`no schema of ${apiVersion} ${kind}`]
-  const looked = new Map<object, Set<string>>()
-  const isValid = validate(watched(document, looked))
+  const accessed = new Map<object, Set<string>>()
+  const isValid = validate(watched(document, accessed))
   const wrong = isValid ? [] : (validate.errors ?? []).map(said)
-  return [...wrong, ...unknownFields(document, looked)]
+  return [...wrong, ...unknownFields(document, accessed)]
 }
 
 const said = ({ instancePath, keyword, message }: Fault): string =>
   `${instancePath}: ${message ?? keyword}`
 
-/** The same value; which fields of its objects are looked at is written down. */
-function watched(value: unknown, looked: Map<object, Set<string>>): unknown {
+/** Returns the same value behind a proxy that records which fields are read. */
+function watched(value: unknown, accessed: Map<object, Set<string>>): unknown {
   if (typeof value !== 'object' || value === null) return value
   const fields = new Set<string>()
-  looked.set(value, fields)
+  accessed.set(value, fields)
   return new Proxy(value, {
     get(target, name, receiver) {
       const found: unknown = Reflect.get(target, name, receiver)
       if (typeof name === 'symbol' || !Object.hasOwn(target, name)) return found
       fields.add(name)
-      return watched(found, looked)
+      return watched(found, accessed)
     },
   })
 }
 
 function unknownFields(
   value: unknown,
-  looked: ReadonlyMap<object, ReadonlySet<string>>,
+  accessed: ReadonlyMap<object, ReadonlySet<string>>,
   path = '',
 ): readonly string[] {
   if (typeof value !== 'object' || value === null) return []
-  const fields = looked.get(value)
+  const fields = accessed.get(value)
   return Object.entries(value).flatMap(([name, inner]) => {
-    const here = `${path}/${name}`
-    if (!Array.isArray(value) && fields?.has(name) !== true) return [`${here}: unknown field`]
-    return unknownFields(inner, looked, here)
+    const fullPath = `${path}/${name}`
+    if (!Array.isArray(value) && fields?.has(name) !== true) return [`${fullPath}: unknown field`]
+    return unknownFields(inner, accessed, fullPath)
   })
 }
 
-/** That of the Compose specification, as a linter of its files has it with it. */
+/** A linter of Compose files has the schema of the Compose specification in its package. */
 const COMPOSE_SCHEMA = join(
   dirname(require.resolve('dclint/package.json')),
   'schemas/compose.schema.json',
 )
 
 function compileCompose() {
-  // Its name for the draft has https, which no validator knows.
+  // The `$schema` name of the draft starts with https, which no validator knows.
   const { $schema: _, ...schema } = JSON.parse(readFileSync(COMPOSE_SCHEMA, 'utf8')) as {
     readonly $schema: string
   }
@@ -96,6 +102,6 @@ function compileCompose() {
 }
 const compose = compileCompose()
 
-/** Empty: none. */
+/** Lists the faults of a Compose file. */
 export const composeFaults = (document: unknown): readonly string[] =>
   compose(document) ? [] : (compose.errors ?? []).map(said)

@@ -1,19 +1,21 @@
-/** Stands between a new replica and the node that it copies: counts what is asked, and cuts connections. */
+/**
+ * A proxy between a new replica and the node that it copies counts requests and cuts connections.
+ */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface Middle {
   readonly url: string
-  /** How often each range of rows was sent whole, by its query. */
+  /** Counts the complete responses for each range of rows, by the range's query. */
   readonly sent: ReadonlyMap<string, number>
-  /** Bytes of all answers. */
+  /** Gives the bytes of all responses. */
   readonly bytes: () => number
-  /** Resolves when so many answers with rows more have come. */
-  after(answers: number): Promise<void>
-  /** Every connection that is open ends in the middle of what it says. */
+  /** Resolves after this many more responses with rows. */
+  after(responses: number): Promise<void>
+  /** Ends every open connection in the middle of its response. */
   cut(): void
-  /** A byte of the next answer is another. */
+  /** Changes one byte of the next response. */
   spoil(): void
   close(): void
 }
@@ -32,12 +34,12 @@ export async function startMiddle(target: URL): Promise<Middle> {
       sent.set(name, (sent.get(name) ?? 0) + 1)
       for (const one of waiting) if (--one.left <= 0 && waiting.delete(one)) one.done()
     }
-    passOn(incoming, response, {
+    forward(incoming, response, {
       target,
       onSent,
-      onBytes: (whole) => {
-        bytes += whole.length
-        if (isSpoiling) whole[whole.length >> 1]! ^= 1
+      onBytes: (full) => {
+        bytes += full.length
+        if (isSpoiling) full[full.length >> 1]! ^= 1
         isSpoiling = false
         if (!isCutting) return false
         isCutting = false
@@ -51,9 +53,9 @@ export async function startMiddle(target: URL): Promise<Middle> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     sent,
     bytes: () => bytes,
-    after: (answers) =>
+    after: (responses) =>
       new Promise((done) => {
-        waiting.add({ left: answers, done })
+        waiting.add({ left: responses, done })
       }),
     cut() {
       isCutting = true
@@ -68,33 +70,33 @@ export async function startMiddle(target: URL): Promise<Middle> {
   }
 }
 
-function passOn(
+function forward(
   incoming: IncomingMessage,
   response: ServerResponse,
   of: {
     readonly target: URL
     readonly onSent: () => void
     /** True: the connection is cut here. */
-    readonly onBytes: (whole: Buffer) => boolean
+    readonly onBytes: (full: Buffer) => boolean
   },
 ): void {
   const { hostname: host, port } = of.target
   const { url: path, method, headers } = incoming
-  const asked = request({ host, port, path, method, headers, agent: false }, (answer) => {
+  const requested = request({ host, port, path, method, headers, agent: false }, (reply) => {
     const pieces: Buffer[] = []
-    answer.on('data', (piece: Buffer) => pieces.push(piece))
-    answer.once('error', () => response.destroy())
-    answer.once('end', () => {
-      const whole = Buffer.concat(pieces)
-      response.writeHead(answer.statusCode!, answer.headers)
-      if (of.onBytes(whole)) {
-        response.write(whole.subarray(0, whole.length >> 1), () => response.destroy())
+    reply.on('data', (piece: Buffer) => pieces.push(piece))
+    reply.once('error', () => response.destroy())
+    reply.once('end', () => {
+      const full = Buffer.concat(pieces)
+      response.writeHead(reply.statusCode!, reply.headers)
+      if (of.onBytes(full)) {
+        response.write(full.subarray(0, full.length >> 1), () => response.destroy())
         return
       }
-      if (answer.statusCode === 200) of.onSent()
-      response.end(whole)
+      if (reply.statusCode === 200) of.onSent()
+      response.end(full)
     })
   })
-  asked.once('error', () => response.destroy())
-  asked.end()
+  requested.once('error', () => response.destroy())
+  requested.end()
 }

@@ -1,17 +1,24 @@
-/** What two nodes have to answer alike at blocks that both have, from the first to the newest. */
+/**
+ * These are requests that two nodes must respond to alike at blocks of both, from the first to the
+ * newest.
+ */
 import type { Hex } from 'viem'
-import { ask } from '../../kit/batch.ts'
+import { sendRequest } from '../../kit/batch.ts'
 import type { World } from '../follow/load.ts'
 import { slotOf } from '../soak/token.ts'
 
 export type Question = { readonly method: string; readonly params: readonly unknown[] }
 
 const hex = (number: number): Hex => `0x${number.toString(16)}`
-/** `eth_getProof` reaches so far below the folded block. */
+/** `eth_getProof` reaches this many blocks below the persisted block. */
 const PROOF_BLOCKS = 24
 const IN_BATCH = 50
 
-/** @param blocks heights @param plain addresses of accounts that were there from the first block on */
+/**
+ * Makes the requests.
+ * @param blocks heights
+ * @param plain addresses of accounts that exist since the first block
+ */
 export function questionsAt(
   blocks: readonly number[],
   { world, plain }: { readonly world: World; readonly plain: readonly Hex[] },
@@ -60,7 +67,7 @@ const proof = (world: World, at: Hex): Question => ({
 
 export type Compared = { readonly total: number; readonly differences: readonly string[] }
 
-export async function compareAnswers(
+export async function compareResponses(
   [ours, theirs]: readonly [string, string],
   questions: readonly Question[],
 ): Promise<Compared> {
@@ -69,7 +76,7 @@ export async function compareAnswers(
     const part = questions.slice(from, from + IN_BATCH)
     const [left, right] = await Promise.all(
       [ours, theirs].map((url) =>
-        ask(
+        sendRequest(
           `${url}/`,
           part.map(({ method, params }) => [method, params] as const),
         ),

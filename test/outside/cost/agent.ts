@@ -1,6 +1,7 @@
 /**
- * Preloaded into a node (`--import`), in its main thread alone: measures each turn of that thread's event loop between two words on a
- * loopback socket of its own. A turn that does nothing takes 4 µs, on a busy machine three times that, and is not counted.
+ * This module is preloaded into a node (`--import`) and runs in its main thread alone. It measures
+ * each turn of the event loop between two words on its own loopback socket. An empty turn takes 4
+ * µs, three times that on a busy machine, and is not counted.
  */
 import { openSync, readSync } from 'node:fs'
 import { Agent, get } from 'node:http'
@@ -9,32 +10,44 @@ import { GCProfiler, getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { isMainThread } from 'node:worker_threads'
 
-/** What the front did between `begin` and `end`. */
+/** The work of the front between `start` and `end`. */
 export type Turns = {
-  /** The longest turn, milliseconds. What the thread waited for a processor that others had is taken off, here and below. */
+  /**
+   * The longest turn in milliseconds. The time in which the thread waited for a processor is
+   * subtracted, here and below.
+   */
   readonly stretchMs: number
-  /** All turns, without empty ones. */
+  /** The sum of all turns that are not empty. */
   readonly cpuMs: number
-  /** Bytes that the turn that allocated most has allocated, in and outside the heap. */
+  /** The maximum number of bytes that one turn has allocated, in and outside of the heap. */
   readonly allocated: number
   readonly turns: number
-  /** Points of the limiter since the start. */
+  /** The limiter's points since the start. */
   readonly charged: number
 }
-/** Environment: where it finds who asks, and the node's admin page. */
+/**
+ * These environment variables name the port of the measuring process, and the port of the node's
+ * admin page.
+ */
 export const AGENT_PORT = 'TEST_COST_PORT'
 export const ADMIN_PORT = 'TEST_COST_ADMIN_PORT'
 
-/** After `end` so many milliseconds must pass without a turn that does something, or the longest wait. */
+/**
+ * After `end` this many milliseconds must pass without a turn that works; TIMEOUT_MS limits the
+ * wait.
+ */
 const QUIET_MS = 1.5
-const PATIENCE_MS = 400
-/** From which a turn is looked at for garbage collections. */
+const TIMEOUT_MS = 400
+/** A turn that takes longer is checked for garbage collections. */
 const LONG_MS = 0.3
 const WARM_TURNS = 40
-/** A turn that takes longer did something. */
+/** A turn that takes longer is not empty. */
 const EMPTY_MS = 0.02
-/** Empty turns between two looks at the heap: their own garbage, some kilobytes, is in what the next one seems to allocate. */
-const LOOK_TURNS = 64
+/**
+ * The heap is read after this many empty turns. Their own garbage of some kilobytes is counted for
+ * the next turn.
+ */
+const CHECK_TURNS = 64
 
 function listen(port: number): void {
   setFlagsFromString('--expose-gc')
@@ -58,7 +71,10 @@ function listen(port: number): void {
   })
 }
 
-/** From here, for each word to another process waits until that one has a processor. */
+/**
+ * Reads the charged points from the admin page of the same process. A word from another process
+ * would wait for a processor.
+ */
 function whenCharged(then: (points: number) => void): void {
   get({ host: '127.0.0.1', port: process.env[ADMIN_PORT], agent }, (response) => {
     let page = ''
@@ -76,13 +92,16 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 type Measured = Omit<Turns, 'charged'>
 type Meter = { end(onQuiet: (turns: Measured) => void): void }
 
-/** Empty turns only look at the clock: what they would allocate to look at more would have to be collected. */
+/**
+ * Makes the meter. Empty turns only read the clock, because further checks would allocate garbage
+ * themselves.
+ */
 function createMeter(onWarm: () => void): Meter {
   const collections = createCollections()
   let at = performance.now()
   let waitedAt = waitedMs()
   let heapAt = heapBytes()
-  let sinceLook = 0
+  let sinceCheck = 0
   let count = 0
   let stretchMs = 0
   let cpuMs = 0
@@ -91,15 +110,15 @@ function createMeter(onWarm: () => void): Meter {
   let endAt = 0
   let done: ((turns: Measured) => void) | undefined
 
-  /** At the end of a turn that took longer, and from time to time. */
-  function look(ms: number): void {
+  /** Reads the heap at the end of a longer turn, and from time to time. */
+  function check(ms: number): void {
     let heap = heapBytes()
     let bytes = heap - heapAt
     if (ms > LONG_MS || bytes < 0) {
       bytes += collections.bytes()
       heap = heapBytes()
     }
-    // Whoever waits for a processor takes more than an empty turn: no wait is missed.
+    // A thread that waited for a processor took longer than an empty turn, so no wait is missed.
     const waited = ms > EMPTY_MS ? waitedMs() : waitedAt
     const workedMs = performance.now() - at - (waited - waitedAt)
     if (workedMs > 2 * EMPTY_MS && count > WARM_TURNS) {
@@ -109,15 +128,15 @@ function createMeter(onWarm: () => void): Meter {
       allocated = Math.max(allocated, bytes)
     }
     heapAt = heap
-    sinceLook = 0
+    sinceCheck = 0
   }
   function turn(): void {
     const now = performance.now()
     const ms = now - at
     count++
-    if (ms > EMPTY_MS || ++sinceLook >= LOOK_TURNS) look(ms)
+    if (ms > EMPTY_MS || ++sinceCheck >= CHECK_TURNS) check(ms)
     if (count === WARM_TURNS) onWarm()
-    const isOver = now - Math.max(busyAt, endAt) > QUIET_MS || now - endAt > PATIENCE_MS
+    const isOver = now - Math.max(busyAt, endAt) > QUIET_MS || now - endAt > TIMEOUT_MS
     if (done !== undefined && isOver) {
       collections.stop()
       done({ stretchMs, cpuMs, allocated, turns: count })
@@ -125,10 +144,12 @@ function createMeter(onWarm: () => void): Meter {
     }
     setImmediate(turn)
     at = performance.now()
-    if (sinceLook === 0 || at - now > EMPTY_MS) begin()
+    if (sinceCheck === 0 || at - now > EMPTY_MS) start()
   }
-  /** Both clocks at one moment: a thread that was stopped between them looks again. */
-  function begin(): void {
+  /**
+   * Reads both clocks at one moment, and repeats the reads when the thread was stopped in between.
+   */
+  function start(): void {
     for (let tries = 0; tries < 5; tries++) {
       const before = performance.now()
       waitedAt = waitedMs()
@@ -145,7 +166,7 @@ function createMeter(onWarm: () => void): Meter {
   }
 }
 
-/** What garbage collections took away, so that what was allocated before them is known. */
+/** Counts the bytes that garbage collections freed, so that earlier allocations are known. */
 function createCollections(): { bytes(): number; stop(): void } {
   let profiler = new GCProfiler()
   profiler.start()
@@ -168,8 +189,9 @@ function createCollections(): { bytes(): number; stop(): void } {
 }
 
 /**
- * For how long the thread could have run but others did, since it began. Exact, where the thread's processor time is counted in ticks of
- * 4 ms: the clock less this repeats within a tenth on a machine where eight processes share two cores (2026-11).
+ * Gives the time for which the thread was ready to run but other threads ran. The value is exact,
+ * while the thread's processor time is counted in ticks of 4 ms. The clock minus this value repeats
+ * within a tenth where eight processes share two cores (2026-11).
  */
 function waitedMs(): number {
   if (scheduled === undefined) return 0

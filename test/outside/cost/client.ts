@@ -1,4 +1,4 @@
-/** Sends a case over a socket of its own and reads the answers, as far as they come. */
+/** This client sends a case over its own socket and reads the responses as far as they come. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { HANGS_MS } from '../../kit/checks.ts'
@@ -6,21 +6,21 @@ import { type Case, wireOf } from './wire.ts'
 
 export type Sent = {
   readonly bytes: number
-  readonly answers: number
-  readonly answerBytes: number
+  readonly responses: number
+  readonly responseBytes: number
 }
 
-/** Without an answer for so long it is taken for one that gets none, or for one that a worker has. */
+/** After this silence a request counts as one without a response, or as one that a worker has. */
 const SILENCE_MS = 40
-/** The same for what is never finished. */
+/** The silence is shorter for a case that is never finished. */
 const UNFINISHED_MS = 6
-const PATIENCE_MS = 700
+const TIMEOUT_MS = 700
 
-/** How long answers are waited for: until nothing comes any more, or until all are here. */
-export type Patience = 'silence' | 'answers'
+/** The client waits until no more responses come, or until all have come. */
+export type WaitFor = 'silence' | 'answers'
 
-/** A socket that is ready for the case, and how to send it. */
-export async function openFor(one: Case, port: number, patience: Patience = 'silence') {
+/** Opens a socket for the case, and gives the function that sends the case. */
+export async function openFor(one: Case, port: number, waitFor: WaitFor = 'silence') {
   const host = `127.0.0.1:${port}`
   const wire = wires.get(one) ?? wireOf(one, host)
   wires.set(one, wire)
@@ -32,50 +32,50 @@ export async function openFor(one: Case, port: number, patience: Patience = 'sil
   return {
     send: async (): Promise<Sent> => ({
       bytes: wire.length,
-      ...(await exchange(socket, one, { wire, patience })),
+      ...(await exchange(socket, one, { wire, waitFor })),
     }),
     close: () => socket.destroy(),
   }
 }
 
-/** What is measured again is made once. */
+/** The bytes of a case are made once, even if the case is measured again. */
 const wires = new WeakMap<Case, Buffer>()
 
 async function upgrade(socket: Socket, path: string, host: string): Promise<void> {
   socket.write(
     `GET ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${Buffer.alloc(16).toString('base64')}\r\n\r\n`,
   )
-  const [answer] = (await once(socket, 'data')) as [Buffer]
-  if (!answer.toString('latin1').startsWith('HTTP/1.1 101'))
-    throw new Error(`no WebSocket: ${answer.toString('latin1').slice(0, 100)}`)
+  const [response] = (await once(socket, 'data')) as [Buffer]
+  if (!response.toString('latin1').startsWith('HTTP/1.1 101'))
+    throw new Error(`no WebSocket: ${response.toString('latin1').slice(0, 100)}`)
 }
 
 function exchange(
   socket: Socket,
   one: Case,
-  { wire, patience }: { readonly wire: Buffer; readonly patience: Patience },
+  { wire, waitFor }: { readonly wire: Buffer; readonly waitFor: WaitFor },
 ): Promise<Omit<Sent, 'bytes'>> {
-  const count = one.over === 'http' ? httpAnswers() : messages()
+  const count = one.over === 'http' ? httpResponses() : messages()
   const silenceMs = one.part < 1 ? UNFINISHED_MS : SILENCE_MS
-  let answerBytes = 0
-  let answers = 0
+  let responseBytes = 0
+  let responses = 0
   return new Promise((resolve) => {
     const end = () => {
       clearTimeout(longest)
       clearTimeout(silence)
-      resolve({ answers, answerBytes })
+      resolve({ responses, responseBytes })
     }
-    const longest = setTimeout(end, patience === 'answers' ? HANGS_MS : PATIENCE_MS)
+    const longest = setTimeout(end, waitFor === 'answers' ? HANGS_MS : TIMEOUT_MS)
     let silence: NodeJS.Timeout | undefined
     let isFlushed = false
     const listen = () => {
       clearTimeout(silence)
-      if (isFlushed && patience === 'silence') silence = setTimeout(end, silenceMs)
+      if (isFlushed && waitFor === 'silence') silence = setTimeout(end, silenceMs)
     }
     socket.on('data', (chunk) => {
-      answerBytes += chunk.length
-      answers = count(chunk)
-      if (answers >= one.times && one.part === 1) end()
+      responseBytes += chunk.length
+      responses = count(chunk)
+      if (responses >= one.times && one.part === 1) end()
       else listen()
     })
     socket.once('close', end)
@@ -86,7 +86,7 @@ function exchange(
   })
 }
 
-/** In pieces as they were asked for, each in a turn of its own, and the rest at once. */
+/** Writes the case in pieces of the given sizes, each in its own turn, and the rest at once. */
 async function write(socket: Socket, wire: Buffer, sizes: readonly number[]): Promise<void> {
   let at = 0
   for (let turn = 0; sizes.length > 0 && turn < MAX_WRITES && at < wire.length; turn++) {
@@ -98,9 +98,9 @@ async function write(socket: Socket, wire: Buffer, sizes: readonly number[]): Pr
 }
 const MAX_WRITES = 500
 
-/** How many whole HTTP answers have come. */
-function httpAnswers(): (chunk: Buffer) => number {
-  let answers = 0
+/** Counts the complete HTTP responses. */
+function httpResponses(): (chunk: Buffer) => number {
+  let responses = 0
   let head = ''
   let left = 0
   return (chunk) => {
@@ -110,22 +110,22 @@ function httpAnswers(): (chunk: Buffer) => number {
         const taken = Math.min(left, chunk.length - at)
         at += taken
         left -= taken
-        if (left === 0) answers++
+        if (left === 0) responses++
         continue
       }
       head += chunk.toString('latin1', at, Math.min(chunk.length, at + 4_000))
       const end = head.indexOf('\r\n\r\n')
-      if (end < 0) return answers
+      if (end < 0) return responses
       at += end + 4 - (head.length - Math.min(chunk.length - at, 4_000))
       left = Number(/^content-length: (\d+)/im.exec(head.slice(0, end))?.[1] ?? 0)
-      if (left === 0 && !head.startsWith('HTTP/1.1 100')) answers++
+      if (left === 0 && !head.startsWith('HTTP/1.1 100')) responses++
       head = ''
     }
-    return answers
+    return responses
   }
 }
 
-/** How many whole messages have come; those of the protocol itself are none. */
+/** Counts the complete messages, without those of the protocol itself. */
 function messages(): (chunk: Buffer) => number {
   let count = 0
   let rest: Buffer = Buffer.alloc(0)

@@ -1,18 +1,24 @@
-/** Whether an input is dear each time, and what of it makes it so. */
+/**
+ * This module checks whether an input is expensive each time, and which part of the input is the
+ * cause.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cost, MeasuredNode } from './measured-node.ts'
 import { simpler } from './mutate.ts'
-import { leastOf, type Ratios, RULES, ratiosOf, worstOf } from './rules.ts'
+import { cheapestOf, type Ratios, RULES, ratiosOf, worstOf } from './rules.ts'
 import type { Case } from './wire.ts'
 
 export type Found = { readonly one: Case; readonly cost: Cost; readonly ratios: Ratios }
 
-/** Repetitions of what seemed to cost too much. */
+/** An input that seemed too expensive is repeated this often. */
 const TIMES = 5
-/** Between two of them, and no part of a flashblock's time: what the front does now and then by itself is not in one after the other. */
+/**
+ * Two repetitions are this far apart, which is no fraction of a flashblock's time. Periodic work of
+ * the front then does not fall into all of them.
+ */
 const APART_MS = 70
 
-/** Measured again until it passes, or fails for sure. */
+/** Measures an input again until it passes, or fails for sure. */
 export async function repeated(
   node: MeasuredNode,
   one: Case,
@@ -24,29 +30,32 @@ export async function repeated(
   while (costs.length < times) {
     if (costs.length > 0) await sleep(APART_MS)
     costs.push(await node.measure(one))
-    const worst = worstOf(ratiosOf(leastOf(costs)))
+    const worst = worstOf(ratiosOf(cheapestOf(costs)))
     if (worst <= 1 || (worst > 2 && costs.length >= 3)) break
   }
-  const least = leastOf(costs)
-  if (times < TIMES || ratiosOf(least).processor <= 1) return least
-  return together(node, one, least)
+  const min = cheapestOf(costs)
+  if (times < TIMES || ratiosOf(min).processor <= 1) return min
+  return together(node, one, min)
 }
 
-/** So many at once, so that what else the front does meanwhile is a small part of what they take. */
+/**
+ * This many inputs are sent at once. Other work of the front is then a small part of the measured
+ * time.
+ */
 const AT_ONCE = 8
-async function together(node: MeasuredNode, one: Case, least: Cost): Promise<Cost> {
+async function together(node: MeasuredNode, one: Case, min: Cost): Promise<Cost> {
   const all = Array.from({ length: AT_ONCE }, () => one)
   const each: Cost[] = []
   while (each.length < 3) {
-    const { cpuMs, points, answerBytes } = await node.measureAll(all)
-    const ofOne = { points: points / AT_ONCE, answerBytes: answerBytes / AT_ONCE }
-    each.push({ ...least, ...ofOne, cpuMs: cpuMs / AT_ONCE })
+    const { cpuMs, points, responseBytes } = await node.measureAll(all)
+    const ofOne = { points: points / AT_ONCE, responseBytes: responseBytes / AT_ONCE }
+    each.push({ ...min, ...ofOne, cpuMs: cpuMs / AT_ONCE })
   }
   const [first, ...others] = each as [Cost, ...Cost[]]
   return others.reduce((a, b) => (ratiosOf(b).processor < ratiosOf(a).processor ? b : a), first)
 }
 
-/** The same fault without what it does not need. */
+/** Reduces a case to the parts that the same fault needs. */
 export async function simplified(node: MeasuredNode, found: Found, tries: number): Promise<Found> {
   let best = found
   const rule = RULES.reduce((a, b) => (found.ratios[b] > found.ratios[a] ? b : a))
@@ -56,7 +65,8 @@ export async function simplified(node: MeasuredNode, found: Found, tries: number
     isBetter = false
     for (const one of simpler(best.one)) {
       if (left-- <= 0) break
-      // Of many that are tried twice some have something else in their way both times: what passes is tried as often as the first.
+      // Some of the many cases that are tried twice are disturbed both times. A case that passes is
+      // therefore tried as often as the first.
       const twice = ratiosOf(await repeated(node, one, undefined, 2))
       if (twice[rule] <= 1 || twice[rule] < best.ratios[rule] / 3) continue
       const cost = await repeated(node, one)

@@ -1,4 +1,7 @@
-/** Bodies: the envelope of JSON-RPC around parameters of every method, batches of them, and what is none of that. */
+/**
+ * Request bodies: JSON-RPC envelopes with parameters of every method, batches of them, and invalid
+ * bodies.
+ */
 import type { Method } from '../../../rpc/method/method.ts'
 import { anyValue, litter, nest, stringOf } from './json.ts'
 import { paramsOf } from './params.ts'
@@ -7,7 +10,7 @@ import type { Rope } from './rope.ts'
 
 const ID_KEYS = ['"id"', '"\\u0069d"', '"i\\u0064"']
 
-/** A call of a method. */
+/** Makes a call of a method. */
 export function callOf(dice: Dice, method: Method, characters: number): Rope {
   const odd = dice.int(8)
   const id: Rope =
@@ -35,7 +38,10 @@ export function callOf(dice: Dice, method: Method, characters: number): Rope {
   return ['{', fields.flatMap((field, at) => [at === 0 ? space : ',', field]), '}']
 }
 
-/** Methods by what they are asked with: twenty that want nothing are one. */
+/**
+ * Groups methods by the schemas of their parameters; twenty methods without parameters are one
+ * group.
+ */
 export function kindsOf(methods: Iterable<Method>): readonly (readonly Method[])[] {
   const kinds = new Map<string, Method[]>()
   for (const method of methods) {
@@ -45,7 +51,7 @@ export function kindsOf(methods: Iterable<Method>): readonly (readonly Method[])
   return [...kinds.values()]
 }
 
-/** A body of about that many characters. */
+/** Makes a body of about this many characters. */
 export function bodyOf(
   dice: Dice,
   kinds: readonly (readonly Method[])[],

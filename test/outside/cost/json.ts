@@ -1,15 +1,15 @@
-/** JSON, well formed or not: values of any length and depth, and plain litter. */
+/** JSON, well formed or not: values of any length and depth, and random pieces. */
 import type { Dice } from './random.ts'
 import { lengthOf, type Rope } from './rope.ts'
 
 const BRACKETS = ['{', '}', '[', ']']
 const SEPARATORS = [',', ':']
 const QUOTED = ['"a"', '""', '"__proto__"', '"é"', '"\\u0041"', '"\\\\"']
-/** Names that mean something to whom reads them: members of an envelope, and data by its hex. */
+/** These names have a meaning for a reader: members of an envelope, and the prefix of hex data. */
 const NAMES = ['"id"', '"params"', '"method"', '"0x"', '"0x1"', '"0xab"']
 const VALUES = ['0', '1', '-1', '1e9', '1.5', 'true', 'null']
 const STRAY = ['"', '\\', ' ', '\n', 'x', '\u0000', 'é', '\\u0041']
-/** What strings are made of. */
+/** Strings are made of these pieces. */
 const LETTERS = [
   ...['a', 'A', '0', 'ab', '0x', 'Z9_', ' ', '.', '-'],
   ...['\\n', '\\"', '\\\\', '\\/', '\\u0041', '\\u00e9', '\\ud83d\\ude00', '\\ud800'],
@@ -24,7 +24,7 @@ function token(dice: Dice): Rope {
   return kind === 8 ? dice.pick(VALUES) : dice.pick(STRAY)
 }
 
-/** A few pieces over and over. */
+/** Repeats a few pieces over and over. */
 export function litter(dice: Dice, characters: number): Rope {
   const piece = dice.chance(0.5)
     ? Array.from({ length: 1 + dice.int(4) }, () => token(dice))
@@ -33,7 +33,7 @@ export function litter(dice: Dice, characters: number): Rope {
   return { of: piece, times: Math.max(1, Math.floor(characters / length)) }
 }
 
-/** A bracket or two, more often those that close, and what may stand at one. */
+/** Makes a bracket or two, mostly closing ones, with the values that may stand beside them. */
 function bracketed(dice: Dice): Rope[] {
   const brackets = dice.chance(0.7) ? ['}', ']'] : BRACKETS
   const few = (make: () => Rope) => Array.from({ length: 1 + dice.int(2) }, make)
@@ -47,7 +47,7 @@ function bracketed(dice: Dice): Rope[] {
   return [...few(() => dice.pick(brackets)), ...few(member)]
 }
 
-/** A JSON string. */
+/** Makes a JSON string. */
 export function stringOf(dice: Dice, characters: number): Rope {
   const piece = dice.chance(0.2) ? [dice.pick(LETTERS), { digits: 6 }] : [dice.pick(LETTERS)]
   const length = piece.length === 2 ? 8 : (piece[0] as string).length
@@ -69,7 +69,7 @@ function numberOf(dice: Dice, characters: number): Rope {
   ])
 }
 
-/** Any JSON value of about that length. */
+/** Makes any JSON value of about this length. */
 export function anyValue(dice: Dice, characters: number, depth = 0): Rope {
   const kind = depth > 4 ? dice.int(4) : dice.int(10)
   if (kind < 2) return stringOf(dice, characters)
@@ -90,7 +90,7 @@ export function anyValue(dice: Dice, characters: number, depth = 0): Rope {
   return ['{"z":0', { of: [',"', key, '":', item], times }, '}']
 }
 
-/** Deep rather than long. */
+/** Makes a value that is deep rather than long. */
 export function nest(dice: Dice, characters: number): Rope {
   const [open, close] = dice.pick([
     ['[', ']'],

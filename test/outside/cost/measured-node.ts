@@ -1,4 +1,4 @@
-/** A node with the agent in its main thread, and what an input costs it. */
+/** A node with the agent in its main thread measures the cost of inputs. */
 
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
@@ -7,33 +7,40 @@ import type { Edit } from '../../kit/edits.ts'
 import { freePort } from '../../kit/free-port.ts'
 import { startNode } from '../../kit/node.ts'
 import { ADMIN_PORT, AGENT_PORT, type Turns } from './agent.ts'
-import { openFor, type Patience, type Sent } from './client.ts'
+import { openFor, type Sent, type WaitFor } from './client.ts'
 import { slownessOf } from './slowness.ts'
 import type { Case } from './wire.ts'
 
-/** What one case did to the front. */
+/** The cost of one case for the front. */
 export type Cost = Turns &
   Sent & {
-    /** Charged; where nothing was, what its bytes cost. */
+    /** The points charged; for a case without a charge, the points of its bytes. */
     readonly points: number
-    /** How many times as long as usual the machine took for a fixed job before it; 1 at least. */
+    /**
+     * The factor by which the machine was slower than usual at a fixed job before the case; at
+     * least 1.
+     */
     readonly slowness: number
   }
 export interface MeasuredNode {
   readonly url: string
   measure(one: Case): Promise<Cost>
-  /** Looks again how slow the machine is: before an input is judged by several measures. */
+  /** Measures the machine's slowness again, before an input is judged by several measures. */
   calibrate(): void
-  /** All at once, each on a connection of its own: what they cost together. */
-  measureAll(all: readonly Case[], patience?: Patience): Promise<Cost>
+  /** Measures the common cost of cases that are sent at once, each on its own connection. */
+  measureAll(all: readonly Case[], waitFor?: WaitFor): Promise<Cost>
   output(): string
   stop(): Promise<unknown>
 }
 
-/** Bytes that make a point. */
+/** This many bytes cost a point. */
 const POINT_BYTES = 65_536
 
-/** @param edits of a test build; none: the product @param more flags of the node */
+/**
+ * Starts a node with the agent.
+ * @param edits of a test build; none: the product
+ * @param more further flags of the node
+ */
 export async function startMeasured(
   edits: readonly Edit[] = [],
   more: readonly string[] = [],
@@ -43,12 +50,12 @@ export async function startMeasured(
   const connected = once(listener, 'connection') as Promise<[Socket]>
   const agentUrl = new URL('./agent.ts', import.meta.url).href
   const before = process.env['NODE_OPTIONS']
-  // Through the environment, which the process that is started takes over.
+  // The started process takes its settings from the environment.
   process.env['NODE_OPTIONS'] = `${before ?? ''} --import ${agentUrl}`
   process.env[AGENT_PORT] = String(port)
   const adminPort = await freePort()
   process.env[ADMIN_PORT] = String(adminPort)
-  // All of it comes from one address, which shall be refused for nothing but the form of an input.
+  // All inputs come from one address, which may be refused only for the form of an input.
   const free = ['--rate-limit', '1000000', '--limit-cut-off-ms', '1']
   const flags = ['--ephemeral', ...free, '--admin-port', String(adminPort), ...more]
   const node = await startNode([...flags, '--log-level', 'error'], 'dev', edits)
@@ -56,21 +63,21 @@ export async function startMeasured(
   else process.env['NODE_OPTIONS'] = before
   const [socket] = await connected
   listener.close()
-  const ask = asker(socket)
+  const request = requester(socket)
   const url = new URL(node.url)
   let charged = 0
   let slowness = slownessOf()
 
-  async function measured(all: readonly Case[], patience?: Patience): Promise<Cost> {
-    const opened = await Promise.all(all.map((one) => openFor(one, Number(url.port), patience)))
+  async function measured(all: readonly Case[], waitFor?: WaitFor): Promise<Cost> {
+    const opened = await Promise.all(all.map((one) => openFor(one, Number(url.port), waitFor)))
     try {
-      await ask('b')
+      await request('b')
       const sent = sumOf(await Promise.all(opened.map(({ send }) => send())))
-      const turns = (await ask('e')) as Turns
+      const turns = (await request('e')) as Turns
       const points = turns.charged - charged
       charged = turns.charged
-      const least = Math.max(1, Math.ceil(sent.bytes / POINT_BYTES))
-      return { ...turns, ...sent, points: points === 0 ? least : points, slowness }
+      const min = Math.max(1, Math.ceil(sent.bytes / POINT_BYTES))
+      return { ...turns, ...sent, points: points === 0 ? min : points, slowness }
     } finally {
       for (const { close } of opened) close()
     }
@@ -97,18 +104,18 @@ async function listening(server: ReturnType<typeof createServer>): Promise<numbe
   return (server.address() as { port: number }).port
 }
 
-function asker(socket: Socket): (word: string) => Promise<unknown> {
+function requester(socket: Socket): (word: string) => Promise<unknown> {
   socket.setNoDelay()
   socket.on('error', () => {})
-  const waiting: ((answer: unknown) => void)[] = []
+  const waiting: ((response: unknown) => void)[] = []
   createInterface({ input: socket }).on('line', (line) => waiting.shift()?.(JSON.parse(line)))
   return (word) =>
     new Promise((resolve, reject) => {
       const gone = () => reject(new Error('the node has ended'))
       socket.once('close', gone)
-      waiting.push((answer) => {
+      waiting.push((response) => {
         socket.off('close', gone)
-        resolve(answer)
+        resolve(response)
       })
       socket.write(word)
     })
@@ -118,7 +125,7 @@ function sumOf(sent: readonly Sent[]): Sent {
   const sum = (pick: (one: Sent) => number) => sent.reduce((total, one) => total + pick(one), 0)
   return {
     bytes: sum(({ bytes }) => bytes),
-    answers: sum(({ answers }) => answers),
-    answerBytes: sum(({ answerBytes }) => answerBytes),
+    responses: sum(({ responses }) => responses),
+    responseBytes: sum(({ responseBytes }) => responseBytes),
   }
 }

@@ -1,4 +1,7 @@
-/** Cases made from others: pieces repeated, grown, shrunk, swapped and spliced, and the framing changed. */
+/**
+ * This module makes cases from others: pieces are repeated, grown, shrunk, swapped and spliced, and
+ * the framing is changed.
+ */
 import { anyValue, litter, stringOf } from './json.ts'
 import type { Dice } from './random.ts'
 import {
@@ -13,7 +16,7 @@ import {
 } from './rope.ts'
 import { type Case, framed, headersOf } from './wire.ts'
 
-/** A case that can no longer be printed in some lines says nothing. */
+/** A case with more nodes cannot be printed in a few lines. */
 const MAX_NODES = 150
 const MAX_BODY = 2_000_000
 
@@ -81,7 +84,7 @@ function editedText(dice: Dice, text: string): Rope {
   ]
 }
 
-/** One of the repetitions goes on for longer, or shorter. */
+/** Makes one of the repetitions longer or shorter. */
 function scaled(dice: Dice, body: Rope): Rope {
   const repeats = nodesOf(body).filter(({ rope }) => isRepeat(rope))
   if (repeats.length === 0) return body
@@ -94,7 +97,9 @@ function scaled(dice: Dice, body: Rope): Rope {
 const isRepeat = (rope: Rope): boolean =>
   typeof rope === 'object' && !Array.isArray(rope) && 'of' in rope
 
-/** The same by so much longer, as far as a body may be; undefined: it is that already. */
+/**
+ * Makes the case longer by the factor, up to the body limit; undefined: the case is at the limit.
+ */
 export function grown(one: Case, factor: number): Case | undefined {
   const length = lengthOf(one.body)
   const repeats = nodesOf(one.body)
@@ -108,13 +113,13 @@ export function grown(one: Case, factor: number): Case | undefined {
     return { ...one, times: one.times * 4 }
   }
   const { of, times } = longest.rope as { readonly of: Rope; readonly times: number }
-  const most = (MAX_BODY - 2_000 - length) / Math.max(1, longest.length)
-  const more = Math.max(2, Math.floor(times * Math.min(factor, 1 + most)))
+  const max = (MAX_BODY - 2_000 - length) / Math.max(1, longest.length)
+  const more = Math.max(2, Math.floor(times * Math.min(factor, 1 + max)))
   if (more > MAX_CHARACTERS) return undefined
   return { ...one, body: replaceAt(one.body, longest.path, { of, times: more }) }
 }
 
-/** Simpler ones, the simplest first. */
+/** Lists simpler cases, the simplest first. */
 export function simpler(one: Case): Case[] {
   const plain: Partial<Case>[] = [
     { headers: '' },

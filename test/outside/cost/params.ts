@@ -1,4 +1,7 @@
-/** Parameters of a method, made from its codecs' JSON Schemas: right ones, long ones, and some that do not fit. */
+/**
+ * Parameters of a method, made from the JSON Schemas of its codecs: valid ones, long ones, and some
+ * that do not fit.
+ */
 
 import type { JsonSchema } from '../../../rpc/json/schema.ts'
 import type { Method } from '../../../rpc/method/method.ts'
@@ -28,7 +31,7 @@ export function paramsOf(dice: Dice, { name, params }: Method, characters: numbe
   return ['[', given.flatMap((one, at) => (at === 0 ? [one] : [',', one])), ']']
 }
 
-/** A value that the schema allows, or nearly. */
+/** Makes a value that the schema allows, or nearly. */
 function fitting(dice: Dice, schema: JsonSchema, characters: number, depth = 0): Rope {
   if (dice.chance(0.04)) return anyValue(dice, characters, 2)
   const { oneOf, type, pattern, properties, items, additionalProperties } = schema as Shape
@@ -43,7 +46,7 @@ function fitting(dice: Dice, schema: JsonSchema, characters: number, depth = 0):
   if (type === 'number' || type === 'integer')
     return dice.pick([['', { digits: 1 }], '1', '50', '0.5'])
   if (type === 'string') {
-    // In lists those that differ matter, for what is the same is soon found again.
+    // In lists the values should differ, because equal values are quickly found again.
     if (depth > 0 && dice.chance(0.5)) return ['"0x', { digits: dice.pick([40, 64]) }, '"']
     return dice.chance(0.5) ? ['"', dice.pick(words(characters)), '"'] : stringOf(dice, characters)
   }
@@ -64,7 +67,7 @@ type Shape = {
   readonly items?: JsonSchema
   readonly additionalProperties?: JsonSchema
 }
-/** Characters that any value may have. */
+/** Any value may have this many characters. */
 const SHORT = 200
 
 function canBeLong(schema: JsonSchema): boolean {
@@ -73,7 +76,7 @@ function canBeLong(schema: JsonSchema): boolean {
   if (type === 'string') return schema['enum'] === undefined && !/\}\)?\$$/.test(pattern ?? '')
   return type === 'array' || type === 'object' || type === undefined
 }
-type Room = { readonly characters: number; readonly depth: number }
+type Capacity = { readonly characters: number; readonly depth: number }
 
 const words = (characters: number): readonly Rope[] => [
   ...ADDRESSES,
@@ -95,12 +98,12 @@ function hexOf(dice: Dice, pattern: string, characters: number): Rope {
   return dice.pick<Rope>(['0x0', '0x1', '0xffff', ['0x1', { digits: 3 }], '0x5208'])
 }
 
-function listOf(dice: Dice, items: JsonSchema | undefined, { characters, depth }: Room): Rope {
+function listOf(dice: Dice, items: JsonSchema | undefined, { characters, depth }: Capacity): Rope {
   const inner = depth > 2 || dice.chance(0.6) ? 40 : dice.size(40, Math.max(41, characters))
   const item = items === undefined ? anyTopic(dice, inner) : fitting(dice, items, inner, depth + 1)
   return ['[', item, { of: [',', item], times: timesFor(dice, item, characters) }, ']']
 }
-/** A list that says nothing of its items: of strings, or of lists of them, as topics are. */
+/** Makes an item for a list without an item schema: a string, or a list of strings, like topics. */
 function anyTopic(dice: Dice, characters: number): Rope {
   const word: Rope = ['"0x', { digits: 64 }, '"']
   if (dice.chance(0.3)) return word
@@ -110,11 +113,11 @@ function timesFor(dice: Dice, item: Rope, characters: number): number {
   const times = Math.max(1, Math.floor(characters / (lengthOf(item) + 1)))
   return dice.chance(0.7) ? times : Math.min(times, dice.pick([1, 100, 1_000, 10_000]))
 }
-/** A few of the fields; one of them is long. */
+/** Makes an object with a few of the fields, one of which is long. */
 function objectOf(
   dice: Dice,
   properties: NonNullable<Shape['properties']>,
-  { characters, depth }: Room,
+  { characters, depth }: Capacity,
 ): Rope {
   const all = Object.keys(properties)
   const growing = all.filter((key) => canBeLong(properties[key]!))

@@ -1,4 +1,7 @@
-/** Slow paths that were once there, or are easily written: test builds that the search must tell from the product within a minute. */
+/**
+ * Slow paths that once existed, or are easily written. The search must distinguish these test
+ * builds from the product within a minute.
+ */
 import type { Edit } from '../../kit/edits.ts'
 
 export type Planted = { readonly name: string; readonly edits: readonly Edit[] }
@@ -12,9 +15,9 @@ const looseColon: Edit = {
   find: 'if (!isAfterValue || brackets[depth] !== OPEN_OBJECT) {',
   replace: 'if (depth > 0 && (!isAfterValue || brackets[depth] !== OPEN_OBJECT)) {',
 }
-const COUNT = 'if (++counts[depth]! > most) {'
+const COUNT = 'if (++counts[depth]! > max) {'
 const COUNTED = `counts[depth] = (counts[depth] ?? 0) + 1
-        if (counts[depth]! > most) {`
+        if (counts[depth]! > max) {`
 
 export const PLANTED: readonly Planted[] = [
   {
@@ -60,8 +63,8 @@ export const PLANTED: readonly Planted[] = [
     edits: [
       {
         file: SCAN,
-        find: "const most = bound === 'id' ? limits.idCharacters : limits.methodCharacters",
-        replace: "const most = bound === 'id' ? Number.POSITIVE_INFINITY : limits.methodCharacters",
+        find: "const max = bound === 'id' ? limits.idCharacters : limits.methodCharacters",
+        replace: "const max = bound === 'id' ? Number.POSITIVE_INFINITY : limits.methodCharacters",
       },
       {
         file: 'rpc/json/envelope.ts',
@@ -91,7 +94,7 @@ export const PLANTED: readonly Planted[] = [
       { file: BODY, find: '  #isOver = false\n', replace: '  #isOver = false\n  #list = []\n' },
       {
         file: BODY,
-        find: 'else if (this.#hasRoom(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)',
+        find: 'else if (this.#hasCapacity(piece.length)) this.#buffer?.set(piece, this.#size - piece.length)',
         replace: 'else if (this.#list.push(piece) > 0) return undefined',
       },
       {
@@ -106,10 +109,10 @@ export const PLANTED: readonly Planted[] = [
     edits: [
       {
         file: 'rpc/dispatch/dispatch.ts',
-        find: 'return value.map((one: unknown, at) => itemOf(one, at, looked, reading))',
+        find: 'return value.map((one: unknown, at) => itemOf(one, at, scanned, reading))',
         replace: `return value.map((one: unknown, at) => {
     const text = JSON.stringify(value)
-    const cut = { ...looked, params: looked.params.map((params) => params ?? text) }
+    const cut = { ...scanned, params: scanned.params.map((params) => params ?? text) }
     return itemOf(one, at, cut, reading)
   })`,
       },

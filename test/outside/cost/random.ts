@@ -1,10 +1,10 @@
-/** Choices of a seeded source of numbers. */
+/** Makes choices from a seeded source of numbers. */
 export type Dice = {
-  /** 0 to below `n`. */
+  /** Gives a whole number from 0 to below `n`. */
   int(n: number): number
   chance(probability: number): boolean
   pick<T>(from: readonly T[]): T
-  /** A whole number between both, each order of magnitude as likely as another. */
+  /** Gives a whole number between both; each order of magnitude is equally likely. */
   size(from: number, to: number): number
   some<T>(from: readonly T[], probability: number): T[]
 }

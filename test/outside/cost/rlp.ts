@@ -1,4 +1,4 @@
-/** Raw transactions of every type, as hex: whole ones with long parts, and RLP that is none. */
+/** Raw transactions of every type as hex: complete ones with long parts, and invalid RLP. */
 import type { Dice } from './random.ts'
 import type { Rope } from './rope.ts'
 
@@ -10,7 +10,10 @@ const CHAIN = '81c4'
 
 const times = (characters: number, each: number) => Math.max(0, Math.floor(characters / each))
 
-/** @param characters of hex, about */
+/**
+ * Makes a transaction.
+ * @param characters the approximate length in hex
+ */
 export function rawTransaction(dice: Dice, characters: number): Rope {
   const kind = dice.int(8)
   const data: Rope = { item: { of: dice.pick(['00', '5b', 'ff01']), times: times(characters, 2) } }
@@ -60,7 +63,7 @@ export function rawTransaction(dice: Dice, characters: number): Rope {
   return ['04', { list: [CHAIN, FEES, address, '80', '80', 'c0', authorizations, SIGNATURE] }]
 }
 
-/** With its sidecar, or without. */
+/** Makes a blob transaction, with or without its sidecar. */
 function blobs(dice: Dice, characters: number): Rope {
   const count = dice.pick([1, 6, 100, times(characters, 66)])
   const hashes: Rope = { list: { of: { item: ['01', { digits: 62 }] }, times: count } }

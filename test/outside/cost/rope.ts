@@ -1,20 +1,21 @@
 /**
- * A text as the pieces that it is made of, so that it can be grown, shrunk and spliced, and printed in a line although it is 2 MB long.
+ * A text is stored as the pieces that it is made of. It can be grown, shrunk and spliced, and
+ * printed in a line although it is 2 MB long.
  */
 export type Rope =
   | string
   | readonly Rope[]
   | { readonly of: Rope; readonly times: number }
-  /** The number of the repetition that it stands in, in hex, padded to so many digits. */
+  /** The number of the enclosing repetition in hex, padded to this many digits. */
   | { readonly digits: number }
-  /** Hex of an RLP list, or of an RLP string, of what is inside. */
+  /** The hex of an RLP list, or of an RLP string, around the content. */
   | { readonly list: Rope }
   | { readonly item: Rope }
 
-/** Nothing longer is written: the body limit is 2 MB. */
+/** No text is longer, because the body limit is 2 MB. */
 export const MAX_CHARACTERS = 2_300_000
 
-/** The text, cut where it gets too long. */
+/** Makes the text, cut at the maximum length. */
 export function textOf(rope: Rope, at = 0): string {
   if (typeof rope === 'string') return rope
   if (Array.isArray(rope)) return (rope as readonly Rope[]).map((one) => textOf(one, at)).join('')
@@ -28,9 +29,9 @@ export function textOf(rope: Rope, at = 0): string {
   }
   const texts: string[] = []
   let length = 0
-  // What is empty has no length to be cut by.
-  const most = Math.min(times, MAX_CHARACTERS)
-  for (let index = 0; index < most && length < MAX_CHARACTERS; index++) {
+  // An empty part has no length that could end the loop.
+  const max = Math.min(times, MAX_CHARACTERS)
+  for (let index = 0; index < max && length < MAX_CHARACTERS; index++) {
     const text = textOf(of, index)
     texts.push(text)
     length += text.length
@@ -38,7 +39,7 @@ export function textOf(rope: Rope, at = 0): string {
   return texts.join('')
 }
 
-/** Characters, without making them; RLP's prefixes are taken for four. */
+/** Counts the characters without making the text; an RLP prefix counts as four. */
 export function lengthOf(rope: Rope): number {
   if (typeof rope === 'string') return rope.length
   if (!Array.isArray(rope) && 'digits' in rope) return rope.digits
@@ -54,7 +55,7 @@ function hasDigits(rope: Rope): boolean {
   return 'digits' in rope || partsOf(rope).some(hasDigits)
 }
 
-/** RLP's prefix before hex. */
+/** Adds the RLP prefix to hex. */
 function prefixed(hex: string, base: number): string {
   const bytes = Math.floor(hex.length / 2)
   if (bytes < 56) return (base + bytes).toString(16).padStart(2, '0') + hex
@@ -63,7 +64,7 @@ function prefixed(hex: string, base: number): string {
   return (base + 55 + even.length / 2).toString(16) + even + hex
 }
 
-/** What a rope is directly made of. */
+/** Lists the direct parts of a rope. */
 export function partsOf(rope: Rope): readonly Rope[] {
   if (typeof rope === 'string' || 'digits' in rope) return []
   if (Array.isArray(rope)) return rope
@@ -72,7 +73,7 @@ export function partsOf(rope: Rope): readonly Rope[] {
   return [(rope as { readonly of: Rope }).of]
 }
 
-/** The same rope over other parts. */
+/** Makes the same kind of rope with other parts. */
 export function withParts(rope: Rope, parts: readonly Rope[]): Rope {
   if (typeof rope === 'string' || 'digits' in rope) return rope
   if (Array.isArray(rope)) return parts
@@ -85,7 +86,7 @@ export function countNodes(rope: Rope): number {
   return partsOf(rope).reduce((sum: number, part) => sum + countNodes(part), 1)
 }
 
-/** Every node, each with its way from the root. */
+/** Lists all nodes with their paths from the root. */
 export function nodesOf(
   rope: Rope,
   path: readonly number[] = [],
@@ -96,7 +97,7 @@ export function nodesOf(
   ]
 }
 
-/** The rope with the node at the end of the way replaced. */
+/** Replaces the node at the end of the path. */
 export function replaceAt(rope: Rope, path: readonly number[], replacement: Rope): Rope {
   const [first, ...rest] = path
   if (first === undefined) return replacement
@@ -108,11 +109,11 @@ export function replaceAt(rope: Rope, path: readonly number[], replacement: Rope
   )
 }
 
-/** In one line: what is repeated, and how often. */
+/** Describes a rope in one line: the repeated pieces, and how often they repeat. */
 export function describeRope(rope: Rope): string {
   if (typeof rope === 'string') {
-    const shown = rope.length > 60 ? `${rope.slice(0, 40)}…(${rope.length})` : rope
-    return JSON.stringify(shown).slice(1, -1).replaceAll('\\"', '"')
+    const excerpt = rope.length > 60 ? `${rope.slice(0, 40)}…(${rope.length})` : rope
+    return JSON.stringify(excerpt).slice(1, -1).replaceAll('\\"', '"')
   }
   if (Array.isArray(rope)) return rope.map(describeRope).join('')
   if ('digits' in rope) return `‹n${rope.digits}›`

@@ -1,4 +1,7 @@
-/** A search for inputs that cost the front too much: what was dear so far is grown, spliced and mutated, beside ever new ones. */
+/**
+ * This search finds inputs that cost the front too much. Expensive inputs are grown, spliced and
+ * mutated, and new ones are added.
+ */
 import type { Method } from '../../../rpc/method/method.ts'
 import { type Found, repeated } from './confirm.ts'
 import { bodyOf, kindsOf } from './grammar.ts'
@@ -10,31 +13,36 @@ import { RULES, type Rule, ratiosOf, worstOf } from './rules.ts'
 import { type Case, describe, framed } from './wire.ts'
 
 export interface Search {
-  /** Tries the next input; gives it where it costs too much, each time. */
+  /** Tries the next input, and gives it where it costs too much each time. */
   next(): Promise<Found | undefined>
-  /** Looks whether its framing is dear around any body: then it is used no more. */
+  /**
+   * Checks whether a case's framing is expensive around any body; such a framing is used no more.
+   */
   blame(one: Case): Promise<void>
   readonly tried: number
-  /** The worst ten of distinct shapes. */
+  /** Lists the worst ten of distinct shapes. */
   worst(rule: Rule): readonly Found[]
 }
 
-const KEPT = 14
+const RETAINED = 14
 const WORST = 10
-/** A fixed cost, which is no sign of what a longer one would cost. */
+/** The fixed cost, which says nothing about the cost of a longer input. */
 const BASE_MS = 1
 const BASE_BYTES = 2_000
 const FULL_BYTES = 2_000_000
 const POINT_CHARACTERS = 60_000
-/** Measured together first: so many, if their bodies are no longer than this. */
+/** This many inputs are measured together first, if their bodies are no longer than SMALL. */
 const GROUP = 8
 const SMALL = 100_000
-/** Of a group that nobody looks at closer: for each input, and for each byte. */
+/**
+ * A group below these limits is not examined further; the limits count for each input and each
+ * byte.
+ */
 const DULL_MS = 0.5
 const DULL_MS_PER_BYTE = 15e-6
 const DULL_ALLOCATED = 60_000
 const DULL_ALLOCATED_PER_BYTE = 10
-/** What has been found so often is not looked for any more. */
+/** The search drops a shape that was found this often. */
 const ENOUGH = 2
 
 type Entry = { readonly one: Case; readonly score: number; readonly shape: string }
@@ -49,7 +57,7 @@ export function createSearch(options: {
   const corpus: Readonly<Record<Rule, Entry[]>> = { stretch: [], processor: [], allocation: [] }
   const worst: Readonly<Record<Rule, Found[]>> = { stretch: [], processor: [], allocation: [] }
   const found = new Map<string, number>()
-  /** What of the framing is dear by itself. */
+  /** The parts of the framing that are expensive by themselves. */
   const causes = new Set<string>()
   const queue: Case[] = []
   const waiting: Case[] = []
@@ -57,7 +65,7 @@ export function createSearch(options: {
 
   function choose(): Case {
     const one = proposed()
-    // Framings that are dear around any body would hide the rest.
+    // Framings that are expensive around any body would hide other findings.
     const times = causes.has(causeOf(one, 'times')) ? 1 : one.times
     const pieces = causes.has(causeOf(one, 'pieces')) ? [] : one.pieces
     return { ...one, times, pieces }
@@ -72,7 +80,7 @@ export function createSearch(options: {
     return mutated(dice, one, other?.one ?? fresh())
   }
   function fresh(): Case {
-    // What one point pays for, most often.
+    // Most inputs are as long as one point pays for.
     const kind = dice.int(20)
     const characters =
       kind < 3
@@ -85,17 +93,17 @@ export function createSearch(options: {
     return framed(dice, bodyOf(dice, kinds, characters))
   }
 
-  /** Kept where it is among the dearest of its kind. */
-  function keep(one: Case, cost: Cost): void {
+  /** Retains a case that is among the most expensive of its kind. */
+  function retain(one: Case, cost: Cost): void {
     const shape = shapeOf(one)
     if ((found.get(shape) ?? 0) >= ENOUGH) return
-    const size = cost.bytes + cost.answerBytes + BASE_BYTES
+    const size = cost.bytes + cost.responseBytes + BASE_BYTES
     const scores: Record<Rule, number> = {
       stretch: Math.max(0, cost.stretchMs - BASE_MS) / size,
       processor: ratiosOf(cost).processor,
       allocation: cost.allocated / size,
     }
-    for (const rule of RULES) add(corpus[rule], { one, shape, score: scores[rule] }, KEPT)
+    for (const rule of RULES) add(corpus[rule], { one, shape, score: scores[rule] }, RETAINED)
   }
   function drop(shape: string): void {
     for (const rule of RULES)
@@ -105,7 +113,7 @@ export function createSearch(options: {
         ...corpus[rule].filter((entry) => entry.shape !== shape),
       )
   }
-  function note(found: Found): void {
+  function record(found: Found): void {
     for (const rule of RULES) {
       const entry = { ...found, shape: shapeOf(found.one), score: found.ratios[rule] }
       add(worst[rule] as (Found & Entry)[], entry, WORST)
@@ -122,7 +130,7 @@ export function createSearch(options: {
       if (worstOf(ratiosOf(without)) <= 1) causes.add(causeOf(one, name))
     }
   }
-  /** A slope that would be too steep for a full body, or not yet. */
+  /** Queues a longer version of a case whose slope may be too steep for a full body. */
   function growLater(one: Case, cost: Cost): void {
     const growth = Math.max(1, FULL_BYTES / cost.bytes)
     const wouldBe = (cost.stretchMs - BASE_MS) * growth
@@ -132,15 +140,15 @@ export function createSearch(options: {
     if (longer !== undefined) queue.push(longer)
   }
 
-  /** Most are dull, and known for that when some together are. */
+  /** Measures small inputs as a group first, because most are cheap. */
   async function screen(): Promise<void> {
     const group = Array.from({ length: GROUP }, choose)
     tried += group.length
     const small = group.filter((one) => one.times === 1 && lengthOf(one.body) < SMALL)
     waiting.push(...group.filter((one) => !small.includes(one)))
     if (small.length === 0) return
-    const { cpuMs, allocated, bytes, answerBytes } = await node.measureAll(small)
-    const size = bytes + answerBytes
+    const { cpuMs, allocated, bytes, responseBytes } = await node.measureAll(small)
+    const size = bytes + responseBytes
     const isDull =
       cpuMs < DULL_MS * small.length + DULL_MS_PER_BYTE * size &&
       allocated < DULL_ALLOCATED * small.length + DULL_ALLOCATED_PER_BYTE * size
@@ -151,24 +159,24 @@ export function createSearch(options: {
     const first = await node.measure(one)
     const ratios = ratiosOf(first)
     if (worstOf(ratios) <= 1) {
-      keep(one, first)
-      note({ one, cost: first, ratios })
+      retain(one, first)
+      record({ one, cost: first, ratios })
       growLater(one, first)
       return undefined
     }
     const cost = await repeated(node, one, first)
-    const sure = { one, cost, ratios: ratiosOf(cost) }
-    note(sure)
-    if (worstOf(sure.ratios) <= 1) {
-      keep(one, cost)
+    const confirmed = { one, cost, ratios: ratiosOf(cost) }
+    record(confirmed)
+    if (worstOf(confirmed.ratios) <= 1) {
+      retain(one, cost)
       growLater(one, cost)
       return undefined
     }
     const shape = shapeOf(one)
     found.set(shape, (found.get(shape) ?? 0) + 1)
     if (found.get(shape)! >= ENOUGH) drop(shape)
-    else keep(one, cost)
-    return sure
+    else retain(one, cost)
+    return confirmed
   }
 
   return {
@@ -184,13 +192,13 @@ export function createSearch(options: {
   }
 }
 
-/** Many small requests are another thing than some large ones. */
+/** Names a part of the framing. Many small requests are another cause than a few large ones. */
 function causeOf(one: Case, name: 'times' | 'pieces'): string {
   const size = name === 'times' ? one.times : Math.min(...one.pieces)
   return `${one.over} ${name} ${Math.ceil(Math.log2(Math.max(1, size)) / 4)}`
 }
 
-/** What it looks like, however long its pieces are. */
+/** Describes a case without the lengths of its pieces. */
 export function shapeOf(one: Case): string {
   return describe(one)
     .replace(/[0-9.]+/g, 'n')
@@ -200,7 +208,7 @@ export function shapeOf(one: Case): string {
 function add<E extends { readonly shape: string; readonly score: number }>(
   list: E[],
   entry: E,
-  most: number,
+  max: number,
 ): void {
   const same = list.findIndex(({ shape }) => shape === entry.shape)
   if (same >= 0) {
@@ -209,5 +217,5 @@ function add<E extends { readonly shape: string; readonly score: number }>(
   }
   const at = list.findIndex(({ score }) => score < entry.score)
   list.splice(at < 0 ? list.length : at, 0, entry)
-  if (list.length > most) list.pop()
+  if (list.length > max) list.pop()
 }

@@ -1,12 +1,15 @@
-/** How much slower this machine is, at this moment, than the one that bounds of time were written on. */
+/**
+ * This module measures how much slower this machine is now than the machine for which the time
+ * limits were written.
+ */
 
 /**
- * The least of nine times of this job was 16 ms there in its usual state (2 shared cores, 2026-11), and half as much again in its slow
- * hours.
+ * The minimum of nine runs of this job was 16 ms on that machine in its usual state. The machine
+ * had 2 shared cores (2026-11). In its slow hours the minimum was half as much again.
  */
 const USUAL_MS = 16
 
-/** At least 1. Takes some 150 ms. */
+/** Measures the factor, which is at least 1. The measure takes some 150 ms. */
 export function slownessOf(): number {
   const text = JSON.stringify(
     Array.from({ length: 20_000 }, (_, at) => ({ a: at, b: 'x'.repeat(at % 17) })),

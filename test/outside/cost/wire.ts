@@ -1,30 +1,36 @@
-/** What is sent: a body and how it is framed, over HTTP or a WebSocket. Plain data, so that a case can be printed and sent again. */
+/**
+ * A case has a body and its framing over HTTP or a WebSocket. It is plain data, so that it can be
+ * printed and sent again.
+ */
 import type { Dice } from './random.ts'
 import { describeRope, type Rope, textOf } from './rope.ts'
 
 export type Case = {
   readonly over: 'http' | 'websocket'
   readonly path: '/' | '/flashblocks'
-  /** Of a WebSocket; HTTP has none. */
+  /** The frame type applies to a WebSocket only. */
   readonly frame: Frame
   readonly body: Rope
-  /** Requests in one write, or messages. */
+  /** The number of requests in one write, or of messages. */
   readonly times: number
-  /** Bytes of the pieces of a body in turn: chunks of HTTP, fragments of a WebSocket. Empty: a length is declared, or one frame. */
+  /**
+   * The sizes in bytes of the body's pieces in turn: chunks of HTTP, or fragments of a WebSocket.
+   * Without sizes the body has a declared length, or is one frame.
+   */
   readonly pieces: readonly number[]
-  /** Further header lines; between the frames of a WebSocket nothing. */
+  /** Further header lines; a WebSocket ignores them. */
   readonly headers: Rope
-  /** The part of it that is sent; below 1 it never ends. */
+  /** The part of the case that is sent; below 1 the case never ends. */
   readonly part: number
-  /** Bytes of the writes in turn; empty: one write. */
+  /** The sizes in bytes of the writes in turn; without sizes all is one write. */
   readonly writes: readonly number[]
 }
 
-/** By what a frame is for: its opcode (RFC 6455, 11.8). */
+/** The opcodes of frames by their purpose (RFC 6455, 11.8). */
 const OPCODES = { text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
 type Frame = keyof typeof OPCODES
 const FRAMES = Object.keys(OPCODES) as readonly Frame[]
-/** Those from here on are whole, and short. */
+/** The opcodes from this one on are those of control frames, which are short and not fragmented. */
 const FIRST_CONTROL = 8
 
 const MAX_WIRE_BYTES = 14_000_000
@@ -82,7 +88,7 @@ export function headersOf(dice: Dice): Rope {
   ])
 }
 
-/** The bytes of a case. */
+/** Makes the bytes of a case. */
 export function wireOf(one: Case, host: string): Buffer {
   const body = Buffer.from(textOf(one.body))
   const single = one.over === 'http' ? requestOf(one, body, host) : framesOf(one, body)
@@ -102,7 +108,7 @@ function requestOf({ path, pieces, headers }: Case, body: Buffer, host: string):
     return Buffer.concat([Buffer.from(`${start}content-length: ${body.length}\r\n\r\n`), body])
   const head = `${start}transfer-encoding: chunked\r\n\r\n`
   const parts = cut(body, pieces)
-  // One buffer: a million small ones take a second.
+  // One buffer is used, because a million small ones take a second.
   const wire = Buffer.allocUnsafe(Buffer.byteLength(head) + body.length + 12 * parts.length + 5)
   let at = wire.write(head, 0, 'utf8')
   for (const [from, to] of parts) {
@@ -114,7 +120,10 @@ function requestOf({ path, pieces, headers }: Case, body: Buffer, host: string):
   return wire.subarray(0, at)
 }
 
-/** Frames masked with zeros, as a client may: a message in fragments, or a control frame for each piece. */
+/**
+ * Makes frames masked with zeros, which a client may use: a message in fragments, or a control
+ * frame for each piece.
+ */
 function framesOf({ pieces, frame }: Case, text: Buffer): Buffer {
   const opcode = OPCODES[frame]
   const isControl = opcode >= FIRST_CONTROL
@@ -133,7 +142,7 @@ function framesOf({ pieces, frame }: Case, text: Buffer): Buffer {
   )
 }
 
-/** 1000. */
+/** The close code 1000. */
 const NORMAL_CLOSE = Buffer.from([0x03, 0xe8])
 
 function frameHead(length: number, opcode: number, isLast: boolean): Buffer {
@@ -148,7 +157,7 @@ function frameHead(length: number, opcode: number, isLast: boolean): Buffer {
   return head
 }
 
-/** Where each piece begins and ends. */
+/** Finds the start and the end of each piece. */
 function cut(body: Buffer, sizes: readonly number[]): (readonly [number, number])[] {
   const pieces: (readonly [number, number])[] = []
   for (let at = 0; at < body.length && pieces.length < MAX_PIECES; ) {
@@ -158,7 +167,7 @@ function cut(body: Buffer, sizes: readonly number[]): (readonly [number, number]
   }
   return pieces
 }
-/** More tell nothing more. */
+/** More pieces give no new information. */
 const MAX_PIECES = 100_000
 
 export function describe({

@@ -1,4 +1,7 @@
-/** A database as a kill has left it, opened without the node that wrote it and held row by row against a plain execution. */
+/**
+ * This check opens a database after a kill, without the node that wrote it. Each row is compared
+ * with a plain execution.
+ */
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
@@ -13,13 +16,14 @@ import { ALL_KEYS, compareRows, trieRowsOf } from '../../fixtures/stored-rows.ts
 
 export type Stored = {
   readonly durable: number
-  readonly folded: number
-  /** Rows of state, history, indexes and trie that were compared. */
+  readonly persisted: number
+  /** The compared rows of state, history, indexes and trie. */
   readonly rows: number
 }
 
 /**
- * Copies the directory of a process that is dead, opens the copy as a start would, executes what is new in it plainly and compares.
+ * Copies the directory of a dead process and opens the copy like a start does. New blocks are
+ * executed plainly, and the rows are compared.
  * @throws {Error} naming the first difference
  */
 export async function checkStored(
@@ -34,19 +38,19 @@ export async function checkStored(
     if (opened.dropped.length > 0) throw new Error('appended blocks were dropped for their roots')
     const store = openStore(database)
     await plain.extendTo(store, opened.durableHead.hash)
-    const { number } = opened.foldHead
+    const { number } = opened.persistedHead
     let rows = compareRows(database, ['accounts', 'slots'], plain.rowsAt(number))
     rows += compareRows(database, ['accountTrie', 'storageTrie'], trieRowsOf(plain.rowsAt(number)))
     rows += compareHistory(database, plain, { upTo: number, random })
     rows += compareIndexes(database, plain, number)
-    return { durable: opened.durableHead.number, folded: number, rows }
+    return { durable: opened.durableHead.number, persisted: number, rows }
   } finally {
     await database.close()
     rmSync(copy, { recursive: true })
   }
 }
 
-/** Values at heights chosen by chance, read as a reader at an old block reads them. */
+/** Compares values at random heights, read like a reader at an old block reads them. */
 function compareHistory(
   database: Database,
   plain: PlainChain,
@@ -72,7 +76,10 @@ function compareHistory(
 }
 const HISTORY_SAMPLES = 500
 
-/** Number → hash and transaction → place: those of the folded chain and no others. */
+/**
+ * Compares the indexes by number and by transaction: they must have the persisted chain and no
+ * other entries.
+ */
 function compareIndexes(database: Database, plain: PlainChain, upTo: number): number {
   const store = openStore(database)
   let transactions = 0
@@ -84,10 +91,10 @@ function compareIndexes(database: Database, plain: PlainChain, upTo: number): nu
         `number ${number} is ${stored && bytesToHex(stored)}, not ${bytesToHex(hash)}`,
       )
     for (const [index, transaction] of store.body(hash)!.transactions.entries()) {
-      const place = store.transactionPlace(transaction.hash)
-      if (place?.blockNumber !== number || place.index !== index)
+      const location = store.transactionLocation(transaction.hash)
+      if (location?.blockNumber !== number || location.index !== index)
         throw new Error(
-          `transaction ${bytesToHex(transaction.hash)} is at ${JSON.stringify(place)}`,
+          `transaction ${bytesToHex(transaction.hash)} is at ${JSON.stringify(location)}`,
         )
       transactions++
     }

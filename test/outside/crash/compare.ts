@@ -1,4 +1,6 @@
-/** What a node shows after a start, held against everything that it had shown before. */
+/**
+ * This module compares a node's responses after a start with everything that was visible before.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Hex } from 'viem'
@@ -7,19 +9,22 @@ import { TOO_LONG } from '../../../engine/sources/sequencer/fill.ts'
 import { decodeAccount } from '../../../engine/state/account-codec.ts'
 import type { PlainChain } from '../../fixtures/plain-chain.ts'
 import { callMany, type RunningNode } from '../../kit/node.ts'
-import type { Receipt, Seen, Shown } from './load.ts'
+import type { Receipt, Seen, VisibleBlock } from './load.ts'
 
 export type Differences = {
-  /** One line each. */
+  /** One line for each difference. */
   readonly found: string[]
-  /** How many hashes of blocks, receipts and edits were compared. */
+  /** The number of compared hashes of blocks; receipts and edits are counted too. */
   hashes: number
   receipts: number
   edits: number
 }
 export const noDifferences = (): Differences => ({ found: [], hashes: 0, receipts: 0, edits: 0 })
 
-/** What the last life showed, as soon as the node says that it is ready: nothing may be missing even for a moment. */
+/**
+ * Compares what the last run made visible, as soon as the node is ready. Nothing may be missing
+ * even for a moment.
+ */
 export async function compareNewest(node: RunningNode, seen: Seen, to: Differences): Promise<void> {
   const blocks = [...seen.canonical].slice(-NEWEST)
   await compareBlocks(`${node.url}/`, blocks, to)
@@ -34,14 +39,17 @@ const NEWEST = 20
 /** The node makes a block each second. */
 const STANDSTILL_MS = 20_000
 
-/** Everything, once all of it is canonical. Gives up when nothing has become so for a while: what is not there by then is lost. */
+/**
+ * Compares everything once it is canonical. A transaction is lost if nothing has become canonical
+ * for a while.
+ */
 export async function compareAll(node: RunningNode, seen: Seen, to: Differences): Promise<void> {
   const root = `${node.url}/`
   let missing = [...seen.accepted.keys()]
   for (let movedAt = performance.now(); missing.length > 0; await sleep(200)) {
     const params = missing.map((hash) => [hash])
-    const answers = await callMany(root, 'eth_getTransactionReceipt', params)
-    const left = missing.filter((_, at) => answers[at] === null)
+    const responses = await callMany(root, 'eth_getTransactionReceipt', params)
+    const left = missing.filter((_, at) => responses[at] === null)
     if (left.length < missing.length) movedAt = performance.now()
     missing = left
     if (performance.now() - movedAt > STANDSTILL_MS) break
@@ -61,21 +69,24 @@ async function compareEdits(
   to: Differences,
 ): Promise<void> {
   const params = edits.map(([address]) => [address, 'latest'])
-  const answers = await callMany(`${node.url}/`, 'eth_getBalance', params)
+  const responses = await callMany(`${node.url}/`, 'eth_getBalance', params)
   for (const [at, [address, balance]] of edits.entries()) {
     to.edits++
-    if (answers[at] !== balance)
-      to.found.push(`${address} was edited to have ${balance} and has ${answers[at]}`)
+    if (responses[at] !== balance)
+      to.found.push(`${address} was edited to have ${balance} and has ${responses[at]}`)
   }
 }
 
-/** Not so what is in the pool still, behind another of its sender, and what the sequencer gave up: it says so when it comes again. */
+/**
+ * Whether a transaction is lost. A transaction in the pool behind another of its sender is not
+ * lost. If the sequencer gave it up, a resubmission gets the reason.
+ */
 async function isLost(node: RunningNode, hash: Hex, raw: Hex): Promise<boolean> {
   const [known] = await callMany(`${node.url}/flashblocks`, 'eth_getTransactionByHash', [[hash]])
   if (known !== null) return false
-  const again = callMany(`${node.url}/flashblocks`, 'eth_sendRawTransaction', [[raw]])
-  const answer = await again.then(() => 'taken', String)
-  return !answer.includes(TOO_LONG)
+  const repeated = callMany(`${node.url}/flashblocks`, 'eth_sendRawTransaction', [[raw]])
+  const response = await repeated.then(() => 'taken', String)
+  return !response.includes(TOO_LONG)
 }
 
 async function numbersOf(node: RunningNode): Promise<readonly number[]> {
@@ -86,52 +97,54 @@ async function numbersOf(node: RunningNode): Promise<readonly number[]> {
 
 async function compareBlocks(
   url: string,
-  shown: readonly (readonly [number: number, hash: Hex])[],
+  visible: readonly (readonly [number: number, hash: Hex])[],
   to: Differences,
 ): Promise<void> {
-  const params = shown.map(([number]) => [`0x${number.toString(16)}`, false])
-  const answers = (await callMany(url, 'eth_getBlockByNumber', params)) as (Shown | null)[]
-  for (const [at, [number, hash]] of shown.entries()) {
+  const params = visible.map(([number]) => [`0x${number.toString(16)}`, false])
+  const responses = (await callMany(url, 'eth_getBlockByNumber', params)) as (VisibleBlock | null)[]
+  for (const [at, [number, hash]] of visible.entries()) {
     to.hashes++
-    if (answers[at]?.hash !== hash)
-      to.found.push(`block ${number} was ${hash} and is ${answers[at]?.hash ?? 'gone'}`)
+    if (responses[at]?.hash !== hash)
+      to.found.push(`block ${number} was ${hash} and is ${responses[at]?.hash ?? 'gone'}`)
   }
 }
 
 async function compareReceipts(
   url: string,
-  shown: readonly Receipt[],
+  visible: readonly Receipt[],
   to: Differences,
 ): Promise<void> {
-  const params = shown.map(({ transactionHash }) => [transactionHash])
-  const answers = (await callMany(url, 'eth_getTransactionReceipt', params)) as (Receipt | null)[]
-  for (const [at, receipt] of shown.entries()) {
+  const params = visible.map(({ transactionHash }) => [transactionHash])
+  const responses = (await callMany(url, 'eth_getTransactionReceipt', params)) as (Receipt | null)[]
+  for (const [at, receipt] of visible.entries()) {
     to.receipts++
-    const [was, is] = [receipt, answers[at]].map((one) => one && lastingOf(one))
+    const [was, is] = [receipt, responses[at]].map((one) => one && lastingOf(one))
     if (was !== is)
       to.found.push(`receipt of ${receipt.transactionHash} was ${was} and is ${is ?? 'gone'}`)
   }
 }
 
-/** What does not change when the block is sealed. */
+/** Gives the fields of a receipt that do not change when the block is sealed. */
 function lastingOf(receipt: Receipt): string {
   const { blockNumber, transactionIndex, gasUsed, cumulativeGasUsed, status } = receipt
   const logs = receipt.logs.map(({ logIndex, topics }) => [logIndex, ...topics].join(' '))
   return [blockNumber, transactionIndex, gasUsed, cumulativeGasUsed, status, ...logs].join(' ')
 }
 
-/** A pending block that was shown is found by the hash it had then, with the transactions it had then. */
+/**
+ * Checks that a visible pending block is found by its old partial hash, with its old transactions.
+ */
 async function comparePrefixes(
   node: RunningNode,
-  shown: readonly Shown[],
+  visible: readonly VisibleBlock[],
   to: Differences,
 ): Promise<void> {
-  const params = shown.map(({ hash }) => [hash, false])
+  const params = visible.map(({ hash }) => [hash, false])
   const url = `${node.url}/flashblocks`
-  const answers = (await callMany(url, 'eth_getBlockByHash', params)) as (Shown | null)[]
-  for (const [at, was] of shown.entries()) {
+  const responses = (await callMany(url, 'eth_getBlockByHash', params)) as (VisibleBlock | null)[]
+  for (const [at, was] of visible.entries()) {
     to.hashes++
-    const is = answers[at]
+    const is = responses[at]
     if (is?.number !== was.number || is.transactions.join() !== was.transactions.join())
       to.found.push(
         `pending block ${Number(was.number)} of hash ${was.hash} had ${was.transactions.length} transactions and has ${is?.transactions.length ?? 'gone'}`,
@@ -139,7 +152,10 @@ async function comparePrefixes(
   }
 }
 
-/** Every account and slot at the newest block, and some at older ones chosen by chance, as callers read them. */
+/**
+ * Compares every account and slot at the newest block, and some at random older ones, like callers
+ * read them.
+ */
 export async function compareState(
   node: RunningNode,
   plain: PlainChain,
@@ -163,7 +179,7 @@ export async function compareState(
   const slots = reads.filter(({ key }) => key.length !== ADDRESS_LENGTH)
   const address = (key: Hex) => key.slice(0, ADDRESS_LENGTH)
   const height = (at: number) => `0x${at.toString(16)}`
-  const ask = (method: string, from: typeof reads, slot: boolean) =>
+  const request = (method: string, from: typeof reads, slot: boolean) =>
     callMany(
       root,
       method,
@@ -173,9 +189,9 @@ export async function compareState(
         height(at),
       ]),
     ) as Promise<Hex[]>
-  const balances = await ask('eth_getBalance', accounts, false)
-  const nonces = await ask('eth_getTransactionCount', accounts, false)
-  const values = await ask('eth_getStorageAt', slots, true)
+  const balances = await request('eth_getBalance', accounts, false)
+  const nonces = await request('eth_getTransactionCount', accounts, false)
+  const values = await request('eth_getStorageAt', slots, true)
   const expect = (what: string, is: unknown, plainly: unknown) => {
     if (is !== plainly) to.found.push(`${what} is ${is}, plainly ${plainly}`)
   }

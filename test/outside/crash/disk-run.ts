@@ -1,4 +1,7 @@
-/** Runs inside a mount namespace of its own: fills the disk under a node and writes a report. Arguments: rounds, a seed. */
+/**
+ * This program runs inside its own mount namespace, fills the disk under a node and writes a
+ * report. Its arguments are rounds and a seed.
+ */
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
@@ -18,21 +21,21 @@ import { createLoad, isCut } from './load.ts'
 const rounds = Number(process.argv[2])
 const random = mulberry32(Number(process.argv[3]))
 const problems: string[] = []
-const notes: string[] = []
+const remarks: string[] = []
 
 const DISK = mkdtempSync(join(tmpdir(), 'flashnode-disk-'))
 const DATADIR = join(DISK, 'data')
 const BALLAST = join(DISK, 'ballast')
-/** Room for the node with some minutes of load. */
+/** The disk is large enough for the node with some minutes of load. */
 const SIZE_MB = 96
 const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_MB}m`, 'tmpfs', DISK])
 if (mounted.status !== 0) throw new Error(`mount: ${mounted.stderr}`)
 
 const FLAGS = ['--datadir', DATADIR, '--rate-limit', 'off', '--log-format', 'json']
-/** What a person reads at the end, and at a start that is no good. */
+/** The node prints this line at its end, and at a start that fails. */
 const LINE = /^flashnode: .*(No space left|ENOSPC).*; free space on the disk/m
 const LIMIT_MS = 60_000
-/** Blocks that are sealed already when the sequencer's journal fails still become durable. */
+/** Blocks that are sealed when the sequencer's journal fails still become durable. */
 const MAX_SEALED = 4
 
 const problem = (isWrong: boolean, what: string) => void (isWrong && problems.push(what))
@@ -45,7 +48,7 @@ async function fill(round: number): Promise<void> {
   const ended = once(node.child, 'exit')
   const running = load.run(node, (error) => isCut(error) || isRefusal(error))
   await canonicalAt(node, node.head + 4)
-  // What is left lasts for a few flashblocks, or for none.
+  // The remaining space lasts for a few flashblocks, or for none.
   takeSpace(Math.floor(random() * 3) * 64 * 1024)
   const seen = await watchFailure(node)
   const [code] = await Promise.race([ended, sleep(LIMIT_MS, ['never'], { ref: false })])
@@ -64,7 +67,7 @@ async function fill(round: number): Promise<void> {
   await startOnFull(round)
   rmSync(BALLAST)
   await goOn(round)
-  notes.push(`not ready for ${Math.round(seen.ms)} ms before the end, ${seen.reads} reads in it`)
+  remarks.push(`not ready for ${Math.round(seen.ms)} ms before the end, ${seen.reads} reads in it`)
 }
 
 const isRefusal = (error: unknown) =>
@@ -79,12 +82,14 @@ function takeSpace(leaveBytes: number): void {
   try {
     appendFileSync(BALLAST, new Uint8Array(Math.max(0, bavail * bsize - leaveBytes)))
   } catch (error) {
-    // The node has taken some of it meanwhile: then nothing is left.
+    // The node has taken some of the space meanwhile, so nothing is left.
     if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
   }
 }
 
-/** Until the node has gone: what /readyz says, and whether it still answers. */
+/**
+ * Watches until the node has ended: the state of /readyz, and whether reads still get responses.
+ */
 async function watchFailure(node: RunningNode) {
   const isGone = () => node.child.exitCode !== null
   let sinceMs: number | undefined
@@ -118,9 +123,13 @@ async function watchFailure(node: RunningNode) {
   return { ms, reads, moved: last - (first ?? last) }
 }
 
-/** Of old and new blocks, by the front and by the pool, on both endpoints. Returns the canonical head. */
+/**
+ * Reads old and new blocks by the front and by the pool, on both endpoints. Returns the canonical
+ * head.
+ */
 async function readAll(node: RunningNode): Promise<number> {
-  // None that receipts have named: a read of those waits for their block to be complete, which it will not be.
+  // No receipt names this address, because a read of such addresses waits for a block that will
+  // never be complete.
   const address = '0x00000000000000000000000000000000000000f2'
   for (const path of ['/', '/flashblocks'])
     for (const block of ['0x1', 'latest', 'pending']) {
@@ -132,13 +141,13 @@ async function readAll(node: RunningNode): Promise<number> {
 }
 const READS = 2 * 3 * 3 + 1
 
-/** Nothing is gained by a start: it says so, or ends as the run before. */
+/** Checks that a start on the full disk says so, or ends like the run before. */
 async function startOnFull(round: number): Promise<void> {
   let said = ''
   try {
     takeSpace(0)
     const node = await startNode(FLAGS)
-    // A start may free some: a log that is not needed any more, a journal written anew.
+    // A start may free some space, for example by deleting an old log or rewriting a journal.
     while (node.child.exitCode === null) {
       takeSpace(0)
       await sleep(50)
@@ -152,7 +161,7 @@ async function startOnFull(round: number): Promise<void> {
   problem(!LINE.test(said), `round ${round}: a start on a full disk says ${said.slice(-300)}`)
 }
 
-/** With space again: everything is there, and the chain goes on. */
+/** Checks a start with free space: everything is present, and the chain goes on. */
 async function goOn(round: number): Promise<void> {
   const node = await startNode(FLAGS)
   const differences = noDifferences()
@@ -166,13 +175,13 @@ async function goOn(round: number): Promise<void> {
   const dev = { chainId, genesisTimestamp, predeploysFile, blockTime: 1 }
   plain ??= new PlainChain(chainSpec({ name: chain, dev }))
   const stored = await checkStored(DATADIR, { plain, random })
-  notes.push(
+  remarks.push(
     `${differences.receipts} receipts and ${differences.hashes} hashes as before, ${stored.durable} blocks executed again`,
   )
 }
 
 for (let round = 0; round < rounds; round++) await fill(round)
-const report: DiskReport = { problems, notes }
+const report: DiskReport = { problems, remarks }
 process.stdout.write(JSON.stringify(report))
 spawnSync('umount', [DISK])
 rmSync(DISK, { recursive: true, force: true })

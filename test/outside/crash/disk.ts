@@ -1,23 +1,26 @@
-/** A disk that fills up under a node: in a file system of its own, which goes with the process that mounted it. */
+/**
+ * A disk fills up under a node. The disk is a file system of its own, which disappears with the
+ * process that mounted it.
+ */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
-/** What the scenario found, by property; and in numbers. */
+/** The report lists problems by property, and remarks in numbers. */
 export type DiskReport = {
   readonly problems: readonly string[]
-  readonly notes: readonly string[]
+  readonly remarks: readonly string[]
 }
 
 const RUN = fileURLToPath(new URL('./disk-run.ts', import.meta.url))
-/** A mount of its own, for root and for a user where the system lets users have one. */
+/** These commands make a mount namespace, for root, and for a user where the system allows it. */
 const WAYS = [
   ['--mount', '--propagation', 'private'],
   ['--user', '--map-root-user', '--mount', '--propagation', 'private'],
 ] as const
 
-/** undefined: this system lets nobody mount a file system here. */
+/** Fills a disk; undefined: this system does not allow a mount here. */
 export async function fillDisk(options: {
   readonly rounds: number
   readonly seed: number
@@ -36,6 +39,6 @@ export async function fillDisk(options: {
     output += chunk.toString()
   })
   const [code] = await once(child, 'close')
-  if (code !== 0) return { problems: [`the scenario ended with ${code}: ${output}`], notes: [] }
+  if (code !== 0) return { problems: [`the scenario ended with ${code}: ${output}`], remarks: [] }
   return JSON.parse(output) as DiskReport
 }

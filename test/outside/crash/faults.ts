@@ -1,8 +1,13 @@
-/** Every storage call of a node on one thread fails once, in turn: the suite of that name, with none of the calls left out. */
+/**
+ * Runs the suite in which every storage call of a node on one thread fails once, in turn. No call
+ * is left out.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** The suite's own line of counts, and whether it passed. `stride`: of so many calls one. */
+/**
+ * Gives the suite's line of counts, and whether it passed. `stride` selects one of this many calls.
+ */
 export async function failCalls(
   stride: number,
 ): Promise<{ readonly isRight: boolean; readonly detail: string }> {

@@ -1,4 +1,7 @@
-/** Load on a node from its start to its end, and everything that it has shown: what a kill may not take back. */
+/**
+ * This load runs on a node from its start to its end. It records everything visible, which a kill
+ * may not take back.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeAbiParameters, getContractAddress, type Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
@@ -15,25 +18,25 @@ export type Receipt = {
   readonly contractAddress: Hex | null
   readonly logs: readonly { readonly logIndex: Hex; readonly topics: readonly Hex[] }[]
 }
-export type Shown = {
+export type VisibleBlock = {
   readonly number: Hex
   readonly hash: Hex
   readonly transactions: readonly Hex[]
 }
 
-/** Over all lives of a node. */
+/** The records cover all runs of a node. */
 export type Seen = {
-  /** Transactions whose submission was answered with success, by hash. */
+  /** The raw transactions by hash whose submission succeeded. */
   readonly accepted: Map<Hex, Hex>
-  /** First receipt shown of each, by /flashblocks. */
+  /** The first visible receipt of each transaction, by /flashblocks. */
   readonly receipts: Map<Hex, Receipt>
-  /** Balance by account, of edits that were answered: nobody else knows these accounts. */
+  /** The balance by account of successful edits; no other part of the test uses these accounts. */
   readonly edits: Map<Hex, Hex>
-  /** Hash by number: `latest` of / and of /flashblocks. */
+  /** The hash by number: `latest` of / and of /flashblocks. */
   readonly canonical: Map<number, Hex>
   readonly complete: Map<number, Hex>
-  /** Pending blocks by their momentary hash, of the newest life. */
-  readonly pending: Map<Hex, Shown>
+  /** The pending blocks of the newest run, by their partial hash. */
+  readonly pending: Map<Hex, VisibleBlock>
 }
 export const nothingSeen = (): Seen => ({
   accepted: new Map(),
@@ -45,23 +48,27 @@ export const nothingSeen = (): Seen => ({
 })
 
 /**
- * Writes as many slots as it is told, from a slot on, all with one value, and logs where it stopped: (start, count, value), 32 bytes
- * each. A block of such calls is folded in several slices.
+ * The contract writes a number of slots with one value from a slot on, and logs where it stopped.
+ * The calldata is (start, count, value), 32 bytes each. A block of such calls is persisted in
+ * several slices.
  */
 const SPREADER_CODE = '60003560203581015b8082106016578060006000a1005b60403582559060010190600856'
 const SPREADER: Hex = `0x602480600b6000396000f3${SPREADER_CODE}`
 const SPREAD_SLOTS = 900
-/** Reverts at once. */
+/** The contract reverts at once. */
 const REVERTER: Hex = '0x600580600b6000396000f360006000fd'
 
 const BACK_OFF_MS = 500
-/** Each makes a block. */
+/** Each edit makes a block. */
 const BETWEEN_EDITS_MS = 700
 
 type Sender = { readonly account: PrivateKeyAccount; nonce: number }
 
 export type Load = {
-  /** Sends and asks until the process has ended. `isExpected`: errors that are none of its faults. */
+  /**
+   * Sends and reads until the process has ended. `isExpected` names errors that are no faults of
+   * the node.
+   */
   run(node: RunningNode, isExpected?: (error: unknown) => boolean): Promise<void>
   readonly seen: Seen
 }
@@ -72,7 +79,10 @@ export function createLoad(random: () => number): Load {
   const spreader = getContractAddress({ from: senders[0]!.account.address, nonce: 0n })
   const reverter = getContractAddress({ from: senders[0]!.account.address, nonce: 1n })
 
-  /** The first account makes the contracts; half of them fill slots, the others send what succeeds and what reverts. */
+  /**
+   * Makes the next transaction. The first account creates the contracts; half of the accounts fill
+   * slots, the others send transfers and reverts.
+   */
   function next(sender: Sender): { readonly to?: Hex; readonly data?: Hex; readonly gas: bigint } {
     if (senders.indexOf(sender) % 2 === 1) {
       if (random() < 0.1) return { to: reverter, gas: 50_000n }
@@ -80,10 +90,10 @@ export function createLoad(random: () => number): Load {
     }
     if (sender === senders[0] && sender.nonce === 0) return { data: SPREADER, gas: 200_000n }
     if (sender === senders[0] && sender.nonce === 1) return { data: REVERTER, gas: 200_000n }
-    // Few enough to be done in a flashblock's time also on a busy machine.
+    // The count is small enough for a flashblock's time, also on a busy machine.
     const count = 20 + Math.floor(random() * 60)
     const start = Math.floor(random() * (SPREAD_SLOTS - count))
-    // A third of the calls empties what it meets.
+    // A third of the calls clears the slots that it meets.
     const value = Math.max(0, Math.floor(random() * 300) - 100)
     const word = { type: 'uint256' } as const
     const data = encodeAbiParameters([word, word, word], [start, count, value].map(BigInt) as never)
@@ -92,8 +102,12 @@ export function createLoad(random: () => number): Load {
 
   async function send(node: RunningNode, sender: Sender): Promise<void> {
     const raw = await sender.account.signTransaction({
-      ...{ chainId: 196, type: 'eip1559', nonce: sender.nonce, value: 0n },
-      ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+      chainId: 196,
+      type: 'eip1559',
+      nonce: sender.nonce,
+      value: 0n,
+      maxFeePerGas: 10n ** 11n,
+      maxPriorityFeePerGas: 1_000_000n,
       ...next(sender),
     })
     const flashblocks = `${node.url}/flashblocks`
@@ -116,7 +130,7 @@ export function createLoad(random: () => number): Load {
 
   async function watch(node: RunningNode): Promise<void> {
     const block = async (path: string, tag: string) =>
-      (await call(`${node.url}${path}`, 'eth_getBlockByNumber', [tag, false])) as Shown
+      (await call(`${node.url}${path}`, 'eth_getBlockByNumber', [tag, false])) as VisibleBlock
     const canonical = await block('/', 'latest')
     seen.canonical.set(Number(canonical.number), canonical.hash)
     const complete = await block('/flashblocks', 'latest')
@@ -140,7 +154,8 @@ export function createLoad(random: () => number): Load {
           }
       }
       seen.pending.clear()
-      // An answer that the kill swallowed may have been accepted all the same: the node's own nonce is the truth.
+      // A transaction may be accepted although the kill lost the response, so the node's own nonce
+      // is read.
       for (const sender of senders)
         sender.nonce = Number(
           await call(`${node.url}/flashblocks`, 'eth_getTransactionCount', [
@@ -160,6 +175,6 @@ export function createLoad(random: () => number): Load {
 const bytesOf = (random: () => number) =>
   Buffer.from(Array.from({ length: 19 }, () => Math.floor(random() * 256)))
 
-/** A node that is killed cuts its connections. */
+/** Whether the error comes from a cut connection, because a killed node cuts its connections. */
 export const isCut = (error: unknown): boolean =>
   /fetch failed|terminated|other side closed|ECONNRE/.test(String(error))

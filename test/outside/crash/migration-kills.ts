@@ -1,4 +1,7 @@
-/** The directory of a node, made older, and the command that migrates it killed until nothing is left to do. */
+/**
+ * The directory of a node is converted to an older format. The command that migrates it is killed
+ * again and again until the migration is done.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { checksum } from '../../../engine/primitives/checksum.ts'
@@ -14,15 +17,15 @@ import { type Edit, editedEnv, editedExecArgv } from '../../kit/edits.ts'
 import { EACH_SLICE, killAt, MIGRATION_POINTS, type Point, WITH_OLDER_SCHEMA } from './points.ts'
 
 export type MigrationKills = {
-  /** By the name of the place. */
+  /** The number of kills by the name of the point. */
   readonly kills: ReadonlyMap<string, number>
   readonly found: readonly string[]
   readonly rows: number
-  /** Starts that were refused because a migration was not done. */
+  /** Starts that were refused because a migration was incomplete. */
   readonly refused: number
 }
 
-/** `datadir` holds a chain of today's format, and does so again when this returns. */
+/** Kills migrations of `datadir`, which has a chain in today's format before and after. */
 export async function killMigrations(options: {
   readonly datadir: string
   readonly rounds: number
@@ -35,18 +38,22 @@ export async function killMigrations(options: {
   const before = await withState(datadir, rowsOf)
   let refused = 0
   const slices = await withState(datadir, sliceCount)
-  /** False: what was left of the migration had no such place any more, and is done. */
+  /**
+   * Whether the kill happened; false: the rest of the migration did not reach the point, and is
+   * done.
+   */
   const isKilled = async (point: Point): Promise<boolean> => {
     const times = point.times === EACH_SLICE ? slices : 1
     const edit = killAt(point, 1 + Math.floor(random() * times))
     return (await run(['migrate', '--datadir', datadir], edit)).signal === 'SIGKILL'
   }
   for (let round = 0; round < rounds && (round === 0 || isInTime()); round++) {
-    await begin(datadir)
+    await startMigration(datadir)
     for (const point of MIGRATION_POINTS) {
-      // One that goes on after a kill first; a migration from its beginning has every place.
+      // A migration that resumes after a kill is tried first; a migration from its start reaches
+      // every point.
       if (!(await isKilled(point))) {
-        await begin(datadir)
+        await startMigration(datadir)
         if (!(await isKilled(point))) continue
       }
       kills.set(point.name, kills.get(point.name)! + 1)
@@ -65,7 +72,7 @@ export async function killMigrations(options: {
   return { kills, found, rows: before.size, refused }
 }
 
-async function begin(datadir: string): Promise<void> {
+async function startMigration(datadir: string): Promise<void> {
   await withState(datadir, makeOlder)
   writeMarker(datadir, { ...readMarker(datadir)!, version: OLDER_VERSION })
 }
@@ -79,7 +86,7 @@ async function withState<T>(datadir: string, work: (database: Database) => T): P
   }
 }
 
-/** Every row but the progress of the migration; values as checksums. */
+/** Reads every row but the progress of the migration; values are checksums. */
 function rowsOf(database: Database): ReadonlyMap<string, bigint> {
   const rows = new Map<string, bigint>()
   for (const column of COLUMN_NAMES)

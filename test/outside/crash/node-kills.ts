@@ -1,4 +1,4 @@
-/** A node under load, killed at chosen places again and again on one data directory. */
+/** A node under load is killed at chosen points, again and again on one data directory. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -19,26 +19,27 @@ import { createLoad, isCut, type Load } from './load.ts'
 import { killAt, NODE_POINTS, type Point, START_POINTS } from './points.ts'
 
 export type NodeKills = {
-  /** Kills by the name of their place. */
+  /** The number of kills by the name of the point. */
   readonly kills: ReadonlyMap<string, number>
   readonly differences: Differences
-  /** One line each: what the databases hold and a plain execution does not, or the other way round. */
+  /** One line for each difference between the databases and a plain execution. */
   readonly stored: readonly string[]
   readonly lives: number
   readonly blocks: number
   readonly rows: number
-  /** Balances, nonces and slots that a node was asked for at the end. */
+  /** The number of balances, nonces and slots that were read from a node at the end. */
   readonly reads: number
   readonly accepted: number
   readonly slowestStartMs: number
 }
 
-/** A point that is not reached within this is not counted: the next round is its next chance. */
-const LIFE_MS = 60_000
-/** In which a node starts on a quiet machine, about. */
+/** A point that is not reached within this time is not counted; the next round tries again. */
+const KILL_ROUND_MS = 60_000
+const LOOK_MS = 50
+/** A node starts in about this time on a quiet machine. */
 const START_MS = 1_500
 
-/** `rounds` over all places, as long as `isInTime` says so; at least one. */
+/** Runs `rounds` over all points while `isInTime` holds; at least one. */
 export async function killNodes(options: {
   readonly datadir: string
   readonly rounds: number
@@ -48,17 +49,21 @@ export async function killNodes(options: {
   const { datadir, rounds, random, isInTime } = options
   const run = new Run(datadir, random)
   for (let round = 0; round < rounds && (round === 0 || isInTime()); round++)
-    for (const point of orderOf(random)) await run.life(point)
+    for (const point of orderOf(random)) await run.killOnce(point)
+  await run.loadEnough()
   await run.end()
   return run.result()
 }
 
-/** Every place once. Those of a start need what an earlier life left: a journal, or a fold that was cut. */
+/**
+ * Orders the points. Points of a start need the remains of an earlier run: a journal, or an
+ * interrupted persist pass.
+ */
 function orderOf(random: () => number): readonly (Point | 'any')[] {
   const [repeated, ...starts] = START_POINTS
   const [first, ...others] = shuffled<Point | 'any'>(NODE_POINTS, random)
   const order = [first!, ...shuffled<Point | 'any'>([...others, ...starts, 'any'], random)]
-  const cut = order.findIndex((place) => place !== 'any' && place.name.endsWith('of the trie'))
+  const cut = order.findIndex((point) => point !== 'any' && point.name.endsWith('of the trie'))
   order.splice(cut + 1, 0, repeated!)
   return order
 }
@@ -91,16 +96,16 @@ class Run {
     this.#kills.set(ANY, 0)
   }
 
-  /** Starts, compares, loads, dies; then its database is looked at. */
-  async life(place: Point | 'any'): Promise<void> {
-    const isHit = place === 'any' ? await this.#killStart() : await this.#killAt(place)
-    const name = place === 'any' ? ANY : place.name
+  /** Starts, compares, loads and kills the node, and then checks its database. */
+  async killOnce(point: Point | 'any'): Promise<void> {
+    const isHit = point === 'any' ? await this.#killStart() : await this.#killAt(point)
+    const name = point === 'any' ? ANY : point.name
     if (isHit) this.#kills.set(name, this.#kills.get(name)! + 1)
-    await this.#look()
+    await this.#check()
   }
 
-  async #killAt(place: Point): Promise<boolean> {
-    const edit = killAt(place, 1 + Math.floor(this.#random() * place.times))
+  async #killAt(point: Point): Promise<boolean> {
+    const edit = killAt(point, 1 + Math.floor(this.#random() * point.times))
     let node: RunningNode
     try {
       node = await startNode(this.#flags, 'dev', [edit])
@@ -111,7 +116,7 @@ class Run {
     return this.#live(node)
   }
 
-  /** From outside, while it loads, opens, repairs or begins to serve. */
+  /** Kills the node from outside while it loads, opens, repairs or starts to serve. */
   async #killStart(): Promise<boolean> {
     const argv = ['workers/main.ts', 'dev', '--port', '0', '--admin-port', '0', ...this.#flags]
     const child = spawn(process.execPath, argv, { stdio: 'ignore' })
@@ -122,14 +127,16 @@ class Run {
     return signal === 'SIGKILL'
   }
 
-  /** Until it dies. False: it had to be killed from outside, because it never came to its place. */
+  /**
+   * Runs until the node dies. False: the node never reached its point and was killed from outside.
+   */
   async #live(node: RunningNode): Promise<boolean> {
     this.#slowestStartMs = Math.max(this.#slowestStartMs, node.readyMs)
     let isLate = false
     const late = setTimeout(() => {
       isLate = true
       node.child.kill('SIGKILL')
-    }, LIFE_MS)
+    }, KILL_ROUND_MS)
     try {
       await compareNewest(node, this.#load.seen, this.#differences)
       await this.#load.run(node)
@@ -141,11 +148,11 @@ class Run {
     return !isLate
   }
 
-  /** The dead node's database, in a copy. */
-  async #look(): Promise<void> {
+  /** Checks a copy of the dead node's database. */
+  async #check(): Promise<void> {
     this.#lives++
     const marker = readMarker(this.#datadir)
-    // Killed before it had written which chain this is.
+    // The node was killed before it had written which chain the directory has.
     if (marker === undefined) return
     const chain = chainSpec({
       name: marker.chain,
@@ -169,14 +176,27 @@ class Run {
     }
   }
 
-  /** One more start, in which everything must become canonical; and its end by a signal. */
+  /** Runs one more time if the kills came before much load, which happens on a slow machine. */
+  async loadEnough(): Promise<void> {
+    const { accepted, canonical } = this.#load.seen
+    const lives = this.#lives + 1
+    const isEnough = () => accepted.size > lives && Math.max(-1, ...canonical.keys()) > lives
+    if (isEnough()) return
+    const node = await startNode(this.#flags)
+    const timer = setInterval(() => isEnough() && node.child.kill('SIGKILL'), LOOK_MS)
+    await this.#live(node)
+    clearInterval(timer)
+    await this.#check()
+  }
+
+  /** Starts once more until everything is canonical, and stops by a signal. */
   async end(): Promise<void> {
     const node = await startNode(this.#flags)
     await compareNewest(node, this.#load.seen, this.#differences)
     await compareAll(node, this.#load.seen, this.#differences)
     const status = await node.stop()
     if (status !== 0) this.#differences.found.push(`the last node ended with ${status}`)
-    await this.#look()
+    await this.#check()
     // Without a sequencer the chain stands still while it is read.
     const served = await startNode(this.#flags, 'serve')
     this.#reads = await compareState(served, this.#plain!, {

@@ -1,7 +1,10 @@
-/** Third-party checkers on a follower, where their data is there: what holds of the chain's own node holds of who follows it. */
+/**
+ * Third-party checkers run on a follower, where their data is available. The properties of the
+ * chain's own node must hold for its follower.
+ */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { asksBackwards } from '../../kit/coherence.ts'
+import { requestsBackwards } from '../../kit/coherence.ts'
 import { KEYS } from '../../kit/node.ts'
 import { startFollower, temporary, withMetrics } from './nodes.ts'
 import type { Around, Section } from './section.ts'
@@ -12,7 +15,7 @@ const hasSets = () => existsSync(`${DIRECTORY}/run.sh`)
 
 async function runSet(name: string, args: readonly string[]) {
   let result = await runOnce(name, args)
-  for (let tries = 1; tries < 3 && asksBackwards(result.output); tries++) {
+  for (let tries = 1; tries < 3 && requestsBackwards(result.output); tries++) {
     console.log(`again: ${name}, which asked for logs of a backwards range`)
     result = await runOnce(name, args)
   }
@@ -31,7 +34,9 @@ async function runOnce(name: string, args: readonly string[]) {
   return { isRight, line: found?.[0].trim() ?? 'no closing line', output }
 }
 
-/** Sends from the first six accounts, from which nothing else on the chain may send. */
+/**
+ * Runs a checker that sends from the first six accounts, which nothing else on the chain may use.
+ */
 export async function checkCoherence(
   what: string,
   url: string,
@@ -61,18 +66,22 @@ async function runCheckers(mode: 'whole' | 'lazy', { leader, check, skip }: Arou
     const subscriptions = await runSet('fb-subscriptions', [
       ...['--ws', socket, '--http', `${url}/flashblocks`],
     ])
-    check(`${mode}: fb-subscriptions on a follower`, subscriptions.isRight, subscriptions.line)
+    check(
+      `${mode}: fb-subscriptions passes on a follower`,
+      subscriptions.isRight,
+      subscriptions.line,
+    )
     const feed = await runSet('fb-feed-check', [
       ...['--feed', `${url.replace('http', 'ws')}/feed`, '--rpc', `${url}/`],
-      // How long a busy machine lets between two messages says nothing of the node.
+      // The gap between two messages on a busy machine says nothing about the node.
       ...['--key', KEYS[5], '--interval', '200', '--max-gap', '60000'],
     ])
-    check(`${mode}: fb-feed-check on a follower`, feed.isRight, feed.line)
+    check(`${mode}: fb-feed-check passes on a follower`, feed.isRight, feed.line)
     const counted = (event: string) =>
       metric(new RegExp(`^flashnode_followed_feed_total\\{.*"${event}"`))
     const [connects, losses] = await Promise.all([counted('connects'), counted('losses')])
     check(
-      `${mode}: its feed stayed connected`,
+      `${mode}: the follower's feed stayed connected`,
       connects === 1 && losses === 0,
       `${connects} connections, ${losses} lost`,
     )
@@ -82,7 +91,7 @@ async function runCheckers(mode: 'whole' | 'lazy', { leader, check, skip }: Arou
 }
 
 export const CHECKERS: Readonly<Record<string, Section>> = {
-  // One after the other, because both send from the same accounts.
+  // The checkers run one after the other, because both send from the same accounts.
   checkers: async (around) => {
     await runCheckers('whole', around)
     await runCheckers('lazy', around)

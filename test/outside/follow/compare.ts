@@ -1,6 +1,9 @@
-/** The same questions to the node that makes the chain and to the one that follows it, where both stand at the same flashblock. */
+/**
+ * This module sends the same requests to the leader and to its follower where both are at the same
+ * flashblock.
+ */
 import { isDeepStrictEqual } from 'node:util'
-import { type Answers, ask as askBatch, type Reply } from '../../kit/batch.ts'
+import { type BatchReplies, type Reply, sendRequest } from '../../kit/batch.ts'
 import { balanceOf, slotOf, transferTo } from '../soak/token.ts'
 import type { World } from './load.ts'
 
@@ -13,20 +16,23 @@ export type Difference = {
 }
 export type Compared = {
   readonly total: number
-  /** Of these on the pending block. */
+  /** The part of the compared responses on the pending block. */
   readonly pending: number
   readonly differences: readonly Difference[]
-  /** What the follower did not answer with a result, by message. */
+  /** Counts the follower's errors by message. */
   readonly refused: Readonly<Record<string, number>>
 }
 
 export interface Comparer {
-  /** One round of questions. How many were compared: 0 where the two do not stand at the same place. */
+  /**
+   * Compares one round on the pending block. Gives the number of compared responses; 0 means that
+   * the nodes were at different flashblocks.
+   */
   pending(): Promise<number>
-  /** On blocks that both have. */
+  /** Compares blocks that both nodes have. */
   sealed(): Promise<number>
   readonly compared: Compared
-  /** The follower was started again, perhaps on another port. */
+  /** Sets the URL of the follower, which was restarted and may have another port. */
   follow(url: string): void
 }
 
@@ -35,15 +41,15 @@ type Options = {
   readonly follower: string
   readonly world: World
   readonly random: () => number
-  /** Lazy: the state root of a block is there once it is canonical. */
+  /** A lazy node has the state root of a block once the block is canonical. */
   readonly isLazy: boolean
-  /** Oldest block of the follower's that is asked for. */
+  /** The oldest block of the follower that requests may name. */
   readonly oldest: number
 }
 
 const hex = (number: number) => `0x${number.toString(16)}`
 const GIVEN_UP_MS = 10_000
-/** So many blocks below the head are asked for. */
+/** Requests reach this many blocks below the head. */
 const DEPTH = 20
 
 export function createComparer(options: Options): Comparer {
@@ -53,7 +59,10 @@ export function createComparer(options: Options): Comparer {
   const differences: Difference[] = []
   const refused: Record<string, number> = {}
 
-  /** @param where for the report */
+  /**
+   * Compares two lists of responses.
+   * @param where the name for the report
+   */
   function compare(
     where: string,
     questions: readonly Question[],
@@ -82,14 +91,14 @@ export function createComparer(options: Options): Comparer {
     async pending() {
       const questions = pendingQuestions(options)
       const both = await Promise.all(
-        [leader, follower].map((url) => ask(`${url}/flashblocks`, questions)),
+        [leader, follower].map((url) => request(`${url}/flashblocks`, questions)),
       )
-      const [ours, theirs] = both as [Answers, Answers]
-      if (ours.place !== theirs.place) return 0
+      const [ours, theirs] = both as [BatchReplies, BatchReplies]
+      if (ours.flashblockId !== theirs.flashblockId) return 0
       const [complete, theirComplete] = both.map(({ replies }) => numberOf(replies[0]))
-      // One of the two has completed the pending block already: its hash is the final one there.
+      // One of the two has completed the pending block already, so its hash is final there.
       if (complete !== theirComplete) return 0
-      const compared = compare(ours.place, questions.slice(1), [
+      const compared = compare(ours.flashblockId, questions.slice(1), [
         masked(ours.replies.slice(1), options),
         masked(theirs.replies.slice(1), options),
       ])
@@ -105,8 +114,8 @@ export function createComparer(options: Options): Comparer {
       const questions = sealedQuestions(options, number)
       const path = random() < 0.5 ? '/' : '/flashblocks'
       const [ours, theirs] = await Promise.all([
-        ask(`${leader}${path}`, questions),
-        ask(`${follower}${path}`, questions),
+        request(`${leader}${path}`, questions),
+        request(`${follower}${path}`, questions),
       ])
       return compare(`block ${number}`, questions, [ours.replies, theirs.replies])
     },
@@ -122,30 +131,33 @@ export function createComparer(options: Options): Comparer {
 const numberOf = (reply: Reply | undefined): number =>
   Number((reply?.result as { number?: string } | undefined)?.number)
 
-/** While a block is pending, a node of lazy state has no root of the block before it until that is canonical, and hashes show it. */
+/**
+ * Masks hashes of a lazy node. While a block is pending, the node lacks the root of the block
+ * before until that block is canonical. Hashes depend on the root.
+ */
 function masked(replies: readonly Reply[], { isLazy }: Options): readonly Reply[] {
   if (!isLazy) return replies
   return replies.map((reply) => ({ ...reply, result: withoutHashes(reply.result) }))
 }
 
-/** Without what a node of lazy state does not know before a block is canonical. */
+/** Removes the fields that a lazy node does not know before a block is canonical. */
 export function withoutHashes(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutHashes)
   if (typeof value !== 'object' || value === null) return value
   const isBlock = 'stateRoot' in value
   const entries = Object.entries(value)
-    .filter(([key]) => !MOMENTARY.includes(key) && !(isBlock && key === 'hash'))
+    .filter(([key]) => !PARTIAL_FIELDS.includes(key) && !(isBlock && key === 'hash'))
     .map(([key, inner]) => [key, withoutHashes(inner)] as const)
   return Object.fromEntries(entries)
 }
-const MOMENTARY: readonly string[] = ['blockHash', 'stateRoot', 'withdrawalsRoot']
+const PARTIAL_FIELDS: readonly string[] = ['blockHash', 'stateRoot', 'withdrawalsRoot']
 
 function pick<T>(items: readonly T[], count: number, random: () => number): T[] {
   if (items.length === 0) return []
   return Array.from({ length: count }, () => items[Math.floor(random() * items.length)]!)
 }
 
-/** The first one says which block is complete. */
+/** Makes the requests on the pending block; the first one tells which block is complete. */
 function pendingQuestions({ world, random }: Options): readonly Question[] {
   return [
     { method: 'eth_getBlockByNumber', params: ['latest', false] },
@@ -204,12 +216,12 @@ function stateQuestions(world: World, random: () => number, at: string): readonl
 }
 
 async function headOf(url: string): Promise<number> {
-  const { replies } = await ask(url, [{ method: 'eth_blockNumber', params: [] }])
+  const { replies } = await request(url, [{ method: 'eth_blockNumber', params: [] }])
   return Number(replies[0]!.result)
 }
 
-const ask = (url: string, questions: readonly Question[]): Promise<Answers> =>
-  askBatch(
+const request = (url: string, questions: readonly Question[]): Promise<BatchReplies> =>
+  sendRequest(
     url,
     questions.map(({ method, params }) => [method, params] as const),
     { givenUpMs: GIVEN_UP_MS },

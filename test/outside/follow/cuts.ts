@@ -1,14 +1,14 @@
-/** A TCP connection to a node that can be cut: unlike a relay of frames it passes on whatever the two say to each other. */
+/** A TCP connection to a node that can be cut. Unlike a relay of frames it forwards all bytes. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 export type Cuttable = {
   readonly port: number
-  /** Connections so far. */
+  /** The number of connections so far. */
   readonly connections: number
-  /** Ends all of them, without a word; whoever comes again gets through. */
+  /** Ends all connections without a close message; new ones are accepted. */
   cut(): void
-  /** Cuts, and lets nobody through until it is opened again. */
+  /** Cuts all connections, and accepts no new one until `open`. */
   shut(): void
   open(): void
   close(): void

@@ -1,4 +1,7 @@
-/** A client that applies a node's enriched feed, and asks the node after each flashblock whether it has the same. */
+/**
+ * This client applies a node's enriched feed, and compares itself with the node after each
+ * flashblock.
+ */
 import { once } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import { WebSocket } from 'ws'
@@ -12,21 +15,27 @@ import {
 export type EnrichedReader = {
   readonly client: EnrichedClient
   readonly found: {
-    /** Flashblocks, or blocks that came whole, after which the node was asked. */
+    /**
+     * The number of flashblocks after which the node was read; `fullBlocks` counts blocks that came
+     * as a whole.
+     */
     flashblocks: number
-    whole: number
-    answers: number
-    /** The node had gone on too far to answer. */
+    fullBlocks: number
+    responses: number
+    /** The node had advanced too far to respond. */
     gone: number
     removed: number
     snapshots: number
-    /** Messages with which a connection went on where another one had ended. */
+    /** Messages with which a connection resumed where another one had ended. */
     resumed: number
     readonly differences: string[]
   }
-  /** Ends the connection and comes again, with what it has last seen. */
+  /** Ends the connection and reconnects with the last seen position. */
   reconnect(): Promise<void>
-  /** The answers that are under way are there. @throws what went wrong when a message was applied */
+  /**
+   * Waits for the open requests.
+   * @throws {unknown} the error of a message that could not be applied
+   */
   stop(): Promise<void>
 }
 
@@ -34,11 +43,11 @@ type Question = {
   readonly what: string
   readonly method: string
   readonly params: readonly unknown[]
-  /** undefined: what the node says of its state at the client's base. */
+  /** undefined: the node's state at the client's base is expected. */
   readonly expected: unknown
   readonly atBase?: readonly unknown[]
 }
-/** Of one message, so that a batch stays small. */
+/** The limits for one message, so that a batch stays small. */
 const ACCOUNTS = 12
 const SLOTS = 20
 const EMPTY_CODE = '0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470'
@@ -50,23 +59,32 @@ export async function startReader(
 ): Promise<EnrichedReader> {
   const client = new EnrichedClient()
   const found: EnrichedReader['found'] = {
-    ...{ flashblocks: 0, whole: 0, answers: 0, gone: 0, removed: 0, snapshots: 0, resumed: 0 },
+    flashblocks: 0,
+    fullBlocks: 0,
+    responses: 0,
+    gone: 0,
+    removed: 0,
+    snapshots: 0,
+    resumed: 0,
     differences: [],
   }
-  const asked = new Set<Promise<void>>()
-  /** What the node said it has not: it may have taken the block back, and the client hears of it in a moment. */
+  const requested = new Set<Promise<void>>()
+  /**
+   * The node did not have these: the block may be removed, and the client learns it from the next
+   * message.
+   */
   const absent: { readonly block: AppliedBlock; readonly what: string }[] = []
   let failure: unknown
   let since: string | undefined
   let socket = await open(url, '', listener(false))
 
-  function listener(isAgain: boolean): (data: Buffer) => void {
+  function listener(isReconnect: boolean): (data: Buffer) => void {
     let isFirst = true
     return (data) => {
       try {
         const message = JSON.parse(data.toString())
         if ('FlashnodeGap' in message) return
-        if (isFirst && isAgain && !message.snapshot) found.resumed++
+        if (isFirst && isReconnect && !message.snapshot) found.resumed++
         isFirst = false
         take(message)
       } catch (error) {
@@ -80,19 +98,19 @@ export async function startReader(
     if (!isNew) return
     found.removed += client.removedNow
     if (message.snapshot) found.snapshots++
-    const told = message.flashblocks.at(-1)
-    if (told === undefined) return
-    since = `${told.number}:${told.index}${told.payload_id === null ? '' : `:${told.payload_id}`}`
-    const block = client.blockAt(told.number)
+    const reported = message.flashblocks.at(-1)
+    if (reported === undefined) return
+    since = `${reported.number}:${reported.index}${reported.payload_id === null ? '' : `:${reported.payload_id}`}`
+    const block = client.blockAt(reported.number)
     if (block === undefined) return
-    const questions = questionsOf(client, { block, told, others })
+    const questions = questionsOf(client, { block, reported, others })
     const takenBack = (what: string) => absent.push({ block, what })
-    const work = ask(url, questions, { found, takenBack }).catch((error) => {
+    const work = request(url, questions, { found, takenBack }).catch((error) => {
       failure ??= error
     })
-    asked.add(work)
-    void work.finally(() => asked.delete(work))
-    if (told.payload_id === null) found.whole++
+    requested.add(work)
+    void work.finally(() => requested.delete(work))
+    if (reported.payload_id === null) found.fullBlocks++
     else found.flashblocks++
   }
   return {
@@ -105,7 +123,7 @@ export async function startReader(
     },
     async stop() {
       socket.terminate()
-      await Promise.all(asked)
+      await Promise.all(requested)
       for (const { block, what } of absent)
         if (client.blockAt(block.number) === block) found.differences.push(what)
         else found.gone++
@@ -114,7 +132,7 @@ export async function startReader(
   }
 }
 
-/** Messages may come with the handshake: who listens later has missed them. */
+/** Opens a socket whose listener is set at once, because messages may come with the handshake. */
 async function open(
   url: string,
   query: string,
@@ -126,22 +144,26 @@ async function open(
   return socket
 }
 
-/** What the client has now: when the answers come it has gone on. */
+/**
+ * Makes the requests with the client's present values, because the client will have moved on when
+ * the responses come.
+ */
 function questionsOf(
   client: EnrichedClient,
   {
     block,
-    told,
+    reported,
     others,
   }: {
     readonly block: AppliedBlock
-    readonly told: EnrichedJson['flashblocks'][number]
+    readonly reported: EnrichedJson['flashblocks'][number]
     readonly others: readonly Hex[]
   },
 ): readonly Question[] {
-  const { number, index, payload_id: payloadId, final } = told
-  // Where a snapshot ends on a block that is complete, its header is the final one: that of the block, no longer of the flashblock.
-  const place =
+  const { number, index, payload_id: payloadId, final } = reported
+  // A snapshot that ends on a complete block has the block's final header instead of the
+  // flashblock's.
+  const flashblockId =
     payloadId === null || final
       ? quantity(number)
       : { flashblock: { number: quantity(number), index: quantity(index), payloadId } }
@@ -152,11 +174,16 @@ function questionsOf(
     params: readonly unknown[],
     expected: unknown,
   ) => ({
-    ...{ what: `${number}:${index} ${what}`, method, expected },
-    params: [...params, place],
+    what: `${number}:${index} ${what}`,
+    method,
+    expected,
+    params: [...params, flashblockId],
     atBase: [...params, base],
   })
-  const addresses = [...told.accounts.slice(0, ACCOUNTS).map(({ address }) => address), ...others]
+  const addresses = [
+    ...reported.accounts.slice(0, ACCOUNTS).map(({ address }) => address),
+    ...others,
+  ]
   const accounts = addresses.flatMap((address) => {
     const account = client.account(address)
     const values = account === null ? ['0x0', '0x0'] : [account?.balance, account?.nonce]
@@ -167,7 +194,7 @@ function questionsOf(
       question(address, 'eth_getCode', [address], code),
     ]
   })
-  const slots = told.accounts
+  const slots = reported.accounts
     .flatMap(({ address, slots }) => slots.map(([key]) => [address, key] as const))
     .slice(0, SLOTS)
     .map(([address, key]) =>
@@ -180,13 +207,13 @@ function questionsOf(
     {
       what: `${number}:${index}`,
       method: 'eth_getBlockReceipts',
-      params: [place],
+      params: [flashblockId],
       expected: client.rpcReceipts(block),
     },
     {
       what: `${number}:${index}`,
       method: 'eth_getBlockByNumber',
-      params: [place, false],
+      params: [flashblockId, false],
       expected: { ...header, transactions: transactions.map(({ hash }) => hash) },
     },
   ]
@@ -198,7 +225,7 @@ type Reply = {
   readonly error?: { code: number; message: string }
 }
 
-async function ask(
+async function request(
   url: string,
   questions: readonly Question[],
   {
@@ -228,13 +255,13 @@ async function ask(
       continue
     }
     const expected = own ?? replies.get(2 * id + 1)?.result
-    found.answers++
-    // Of a block the feed has the header.
+    found.responses++
+    // The feed has only the header of a block.
     const isBlock = method === 'eth_getBlockByNumber'
-    const shown = isBlock && result ? pick(result, Object.keys(own as object)) : result
-    if (reply.error === undefined && isDeepStrictEqual(shown, expected)) continue
+    const answer = isBlock && result ? pick(result, Object.keys(own as object)) : result
+    if (reply.error === undefined && isDeepStrictEqual(answer, expected)) continue
     found.differences.push(
-      `${method} ${what}: ${JSON.stringify(reply.error ?? shown)}, applied ${JSON.stringify(expected)}`,
+      `${method} ${what}: ${JSON.stringify(reply.error ?? answer)}, applied ${JSON.stringify(expected)}`,
     )
   }
 }

@@ -1,4 +1,7 @@
-/** Whoever applies the enriched feed has what the node has after each flashblock: on the chain's own node and on one that follows it. */
+/**
+ * A client that applies the enriched feed must have the node's state after each flashblock. The
+ * node is the chain's own, or a follower.
+ */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { HANGS_MS } from '../../kit/checks.ts'
 import { call, startNode } from '../../kit/node.ts'
@@ -8,7 +11,7 @@ import type { Around, Section } from './section.ts'
 import type { FeedFault, Wire } from './wires.ts'
 
 const FLASHBLOCKS = 60
-const LEAST_ANSWERS = 1_000
+const MIN_RESPONSES = 1_000
 const FAULT_MS = 2_500
 const CUTS = 3
 
@@ -19,7 +22,7 @@ async function enough({ found }: EnrichedReader, flashblocks: number): Promise<b
   return until(async () => found.flashblocks >= from + flashblocks, HANGS_MS)
 }
 
-/** Some that nobody may have touched since the client began. */
+/** Gives some accounts that may be unchanged since the client started. */
 const othersOf = ({ load }: Leader) => load.world.holders.slice(0, 3)
 
 async function close(name: string, reader: EnrichedReader, check: Around['check']): Promise<void> {
@@ -28,24 +31,24 @@ async function close(name: string, reader: EnrichedReader, check: Around['check'
     (reason: Error) => reason.message,
   )
   const { differences, ...counts } = reader.found
-  check(`enriched, ${name}: every message followed from those before`, error === '', error)
+  check(`enriched, ${name}: every message continues the ones before`, error === '', error)
   check(
-    `enriched, ${name}: state, receipts and blocks are the node's own after each flashblock`,
-    differences.length === 0 && counts.answers >= LEAST_ANSWERS,
+    `enriched, ${name}: state, receipts and blocks equal the node's own after each flashblock`,
+    differences.length === 0 && counts.responses >= MIN_RESPONSES,
     `${JSON.stringify(counts)}${differences.slice(0, 5).map((one) => `\n     ${one.slice(0, 1_500)}`)}`,
   )
 }
 
 const onDev: Section = async ({ leader, check }) => {
   const reader = await startReader(leader.node.url, { others: othersOf(leader) })
-  check('enriched, dev: flashblocks come', await enough(reader, FLASHBLOCKS))
+  check('enriched, dev: flashblocks arrive', await enough(reader, FLASHBLOCKS))
   for (let cut = 0; cut < CUTS; cut++) {
     await reader.reconnect()
     await enough(reader, 5)
   }
   const { resumed } = reader.found
   check(
-    'enriched, dev: goes on after cuts without beginning anew',
+    'enriched, dev: the client resumes after each cut without a new start',
     resumed === CUTS,
     String(resumed),
   )
@@ -54,7 +57,10 @@ const onDev: Section = async ({ leader, check }) => {
 
 const EDITED = `0x${'ed'.repeat(20)}`
 const word = (number: number) => `0x${number.toString(16).padStart(64, '0')}`
-/** Whatever a test may have the chain break; each with what the client must have seen removed. */
+/**
+ * These are the ways in which a test can break the chain. Each entry says whether the client must
+ * see removed blocks.
+ */
 const BREAKS: readonly (readonly [method: string, params: readonly unknown[], removes: boolean])[] =
   [
     ['dev_reorg', [{ depth: 0 }], true],
@@ -70,19 +76,22 @@ const BREAKS: readonly (readonly [method: string, params: readonly unknown[], re
     ['evm_revert', ['0x1'], true],
   ]
 
-/** A chain of its own, that takes back what it has shown: second payloads, flushes, reorgs in tables and below them. */
+/**
+ * Runs a separate chain that removes visible blocks: second payloads, flushes, reorgs in diff
+ * layers and below them.
+ */
 const onBreaks: Section = async ({ check }) => {
   const node = await startNode(['--ephemeral', '--rate-limit', 'off', '--pool-threads', '2'])
   const sending = sendAlways(node.url)
   try {
     await until(async () => (await headOf(node.url)) > 1, HANGS_MS)
     const reader = await startReader(node.url, { others: [] })
-    check('enriched, breaks: flashblocks come', await enough(reader, FLASHBLOCKS / 2))
+    check('enriched, breaks: flashblocks arrive', await enough(reader, FLASHBLOCKS / 2))
     for (const [method, params, removes] of BREAKS) {
       const before = reader.found.removed
-      const refusal = await told(node.url, method, params)
+      const refusal = await refusalOf(node.url, method, params)
       if (refusal !== undefined) {
-        check(`enriched, breaks: ${method} is done`, false, refusal)
+        check(`enriched, breaks: the node executes ${method}`, false, refusal)
         continue
       }
       const isOn = await enough(reader, 10)
@@ -97,8 +106,8 @@ const onBreaks: Section = async ({ check }) => {
   }
 }
 
-/** Gives why it is not done; a chain that is behind its clock is asked again. */
-async function told(url: string, method: string, params: readonly unknown[]) {
+/** Gives the reason of a refusal; a chain that is behind its clock gets the request again. */
+async function refusalOf(url: string, method: string, params: readonly unknown[]) {
   let refusal: string | undefined = 'never asked'
   await until(async () => {
     refusal = await call(`${url}/`, method, params).then(
@@ -113,7 +122,10 @@ async function told(url: string, method: string, params: readonly unknown[]) {
 const NOT_NOW = /is not canonical yet|no flashblock of the block in progress has transactions/
 const NOT_NOW_MS = 60_000
 
-/** Transfers and creations from an account of the node's, whose nonces the node counts: what is taken back is not missed. */
+/**
+ * Sends transfers and creations from an account of the node, which counts the nonces. Removed
+ * transactions therefore leave no gap.
+ */
 function sendAlways(url: string): { stop(): Promise<void> } {
   let isStopped = false
   const from = DEV_ACCOUNTS[1]!.address
@@ -134,12 +146,12 @@ function sendAlways(url: string): { stop(): Promise<void> } {
   }
 }
 const SEND_MS = 60
-/** SSTORE(7, 1), and a contract of six bytes. */
+/** The code runs SSTORE(7, 1) and returns a contract of six bytes. */
 const STORING = '0x60016007556133ff5f526002601ef3'
 
 /**
- * The feed below a follower is silent, cut and garbage for a while: canonical blocks complete what
- * came, or come whole.
+ * The feed below a follower is silent, cut and garbage for a while. Canonical blocks complete the
+ * received flashblocks, or arrive as a whole.
  */
 export async function enrichedByFollower(
   { leader, check }: Around,
@@ -150,15 +162,15 @@ export async function enrichedByFollower(
   }: { readonly name: string; readonly url: string; readonly feed: Wire<FeedFault> },
 ): Promise<void> {
   const reader = await startReader(url, { others: othersOf(leader) })
-  check(`enriched, ${name}: flashblocks come`, await enough(reader, FLASHBLOCKS / 2))
+  check(`enriched, ${name}: flashblocks arrive`, await enough(reader, FLASHBLOCKS / 2))
   for (const fault of ['silence', 'cut', 'garbage'] as const) {
     await feed.fault(fault)
     await pause(FAULT_MS)
     await feed.fault('none')
-    check(`enriched, ${name}: goes on after ${fault}`, await enough(reader, 10))
+    check(`enriched, ${name}: flashblocks arrive again after ${fault}`, await enough(reader, 10))
   }
-  const { whole } = reader.found
-  check(`enriched, ${name}: has met blocks that came whole`, whole > 0, String(whole))
+  const { fullBlocks } = reader.found
+  check(`enriched, ${name}: the client received full blocks`, fullBlocks > 0, String(fullBlocks))
   await close(name, reader, check)
 }
 

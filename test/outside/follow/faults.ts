@@ -1,14 +1,17 @@
-/** What goes wrong between a follower and what it follows: it says so, stays right, and goes on. */
+/**
+ * These faults happen between a follower and its sources. The follower must report them, stay
+ * right, and go on.
+ */
 import { HANGS_MS } from '../../kit/checks.ts'
 import type { RunningNode } from '../../kit/node.ts'
 import { type Comparer, createComparer } from './compare.ts'
 import { type FollowerFlags, headOf, readiness, startFollower, temporary, until } from './nodes.ts'
-import { type Around, compareFor, pendingAgain, type Section, told } from './section.ts'
+import { type Around, compareFor, pendingRestored, type Section, summaryOf } from './section.ts'
 import { type FeedFault, startProxy, startRelay, type UpstreamFault, type Wire } from './wires.ts'
 
-/** Nobody listens there. */
+/** No server listens at this address. */
 const DEAD = 'http://127.0.0.1:49'
-const BEHIND = 3
+const LAG = 3
 const SOME = 300
 
 type Bench = Around & {
@@ -16,7 +19,7 @@ type Bench = Around & {
   readonly upstreams: readonly [Wire<UpstreamFault>, Wire<UpstreamFault>]
   readonly feeds: readonly [Wire<FeedFault>, Wire<FeedFault>]
   readonly comparer: Comparer
-  /** The node that runs now. */
+  /** Gives the node that runs now. */
   node(): RunningNode
   restart(): Promise<void>
 }
@@ -42,11 +45,19 @@ async function onBench(
   }
   let node = await startFollower(leader, flags)
   const comparer = createComparer({
-    ...{ leader: url, follower: node.url, world: leader.load.world, random },
-    ...{ isLazy: name !== 'whole', oldest: node.head },
+    leader: url,
+    follower: node.url,
+    world: leader.load.world,
+    random,
+    isLazy: name !== 'whole',
+    oldest: node.head,
   })
   const bench: Bench = {
-    ...{ ...around, name, upstreams, feeds, comparer },
+    ...around,
+    name,
+    upstreams,
+    feeds,
+    comparer,
     node: () => node,
     async restart() {
       await node.stop('SIGKILL')
@@ -56,13 +67,17 @@ async function onBench(
   }
   try {
     check(
-      `${name}: one of three upstreams is dead: the others are followed`,
-      await pendingAgain(comparer, HANGS_MS),
+      `${name}: with one of three upstreams dead, the follower follows the others`,
+      await pendingRestored(comparer, HANGS_MS),
     )
     for (const fault of faults) await fault(bench)
     const compared = await compareFor(comparer, { count: SOME, withinMs: HANGS_MS })
-    check(`${name}: nothing differed meanwhile`, compared.differences.length === 0, told(compared))
-    check(`${name}: ends with 0`, (await node.stop()) === 0)
+    check(
+      `${name}: no response differed during the faults`,
+      compared.differences.length === 0,
+      summaryOf(compared),
+    )
+    check(`${name}: the follower ends with 0`, (await node.stop()) === 0)
   } catch (error) {
     console.log(node.output().slice(-3_000))
     throw error
@@ -73,34 +88,34 @@ async function onBench(
   }
 }
 
-/** Both heads are at the same place or nearly so, and so is pending. */
+/** Checks that both heads are nearly at the same block, and that pending is equal. */
 async function recovers(bench: Bench, what: string): Promise<void> {
   const { check, comparer, leader, name } = bench
   const started = performance.now()
   const isHead = await until(
-    async () => (await headOf(bench.node().url)) >= (await headOf(leader.node.url)) - BEHIND,
+    async () => (await headOf(bench.node().url)) >= (await headOf(leader.node.url)) - LAG,
     HANGS_MS,
   )
-  const isPending = await pendingAgain(comparer, HANGS_MS)
+  const isPending = await pendingRestored(comparer, HANGS_MS)
   const ms = Math.round(performance.now() - started)
   const { status, reasons } = await readiness(bench.node().url)
   check(
-    `${name}: ${what}: goes on`,
+    `${name}: ${what}: the follower reaches the head and has flashblocks again`,
     isHead && isPending,
     `head ${isHead}, pending ${isPending} after ${ms} ms, ${status} ${reasons.join('; ')}`,
   )
 }
 
 type Meanwhile = {
-  /** How many were compared. */
+  /** The number of compared responses. */
   readonly pending: number
-  /** Status codes and words of /readyz. */
+  /** The status codes and texts of /readyz. */
   readonly seen: readonly string[]
-  /** Blocks by which the head moved. */
+  /** The number of blocks by which the head moved. */
   readonly moved: number
 }
 
-/** Compares while a fault lasts: for so long, and until it is enough. */
+/** Compares while a fault lasts: for this long, and until the result is enough. */
 async function meanwhile(
   bench: Bench,
   ms: number,
@@ -192,7 +207,7 @@ const upstreamFault =
 
 type Fault = (bench: Bench) => Promise<void>
 
-const WHOLE: Readonly<Record<string, Fault>> = {
+const FULL_STATE: Readonly<Record<string, Fault>> = {
   kill: killed,
   'one-feed': oneFeedCut,
   feeds: feedCut,
@@ -219,14 +234,14 @@ const section =
     onBench(name, around, faults)
 
 export const FAULTS: Readonly<Record<string, Section>> = {
-  'faults-whole': section('whole', Object.values(WHOLE)),
+  'faults-whole': section('whole', Object.values(FULL_STATE)),
   'faults-proven': section('proven', Object.values(PROVEN)),
 }
-/** Some of them: `whole:kill+silence`. undefined: there is no such fault. */
+/** Makes a section of some faults: `whole:kill+silence`. undefined: no such fault exists. */
 export function someFaults(name: string): Section | undefined {
   const [mode, names = ''] = name.split(':')
   if (mode !== 'whole' && mode !== 'proven') return undefined
-  const all = mode === 'whole' ? WHOLE : PROVEN
+  const all = mode === 'whole' ? FULL_STATE : PROVEN
   const faults = names.split('+').map((one) => all[one])
   return faults.every((one) => one !== undefined) ? section(mode, faults) : undefined
 }

@@ -1,4 +1,7 @@
-/** A thread between a follower and a feed: every frame goes on as it came, unless something is to be wrong. */
+/**
+ * This thread relays a feed to a follower: every frame is forwarded unchanged, unless a fault is
+ * set.
+ */
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -10,7 +13,7 @@ const { target } = workerData as RelayOptions
 const main = parentPort!
 let fault: FeedFault = 'none'
 let frames = 0
-/** That clients have had since it is to fall silent. */
+/** Counts the frames that clients received since the feed was set to fall silent. */
 let passed = 0
 const FEW = 10
 let garbage: NodeJS.Timeout | undefined
@@ -52,7 +55,10 @@ main.on('message', (message: ToRelay) => {
 })
 
 const GARBAGE_MS = 10
-/** Of a thousand bytes is what costs the sender little; the larger ones are a test of their own. */
+/**
+ * Sends garbage of a thousand bytes, which costs the sender little; larger garbage has its own
+ * test.
+ */
 function sendGarbage(): void {
   const kinds: readonly (() => Buffer)[] = [
     () => randomBytes(1_000),

@@ -1,17 +1,17 @@
-/** Answers of an upstream that lies. */
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+/** These functions make responses of an upstream that lies. */
+import { hashHeader } from '../../../engine/primitives/header.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { headerOfJson } from '../../fixtures/blocks.ts'
 
 type Json = Record<string, unknown>
 
-/** A field is changed, the hash is not: whoever hashes the block sees it. */
+/** Changes a field but not the hash, so that hashing the block shows the lie. */
 export const wrongBlock = (block: Json): Json => ({ ...block, gasUsed: '0x1234567' })
 
-/** What the account has is not what its proof says. */
+/** Makes a proof whose balance contradicts the proven account. */
 export const wrongProof = (proof: Json): Json => ({ ...proof, balance: '0x123456789' })
 
-/** A block of its own making, whose hash is right: only who executes it sees that it is none. */
+/** Makes an invented block with a correct hash, so that only its execution shows the lie. */
 export function forgedBlock(block: Json): Json {
   const forged: Json = { ...block, receiptsRoot: `0x${'ab'.repeat(32)}` }
   return { ...forged, hash: bytesToHex(hashHeader(headerOfJson(forged))) }

@@ -1,16 +1,19 @@
-/** What happens on the chain that is followed: transfers, tokens, creations, self-destructs, reverts, deposits. */
+/**
+ * This load puts transfers, tokens, creations, self-destructs, reverts and deposits on the followed
+ * chain.
+ */
 import { getContractAddress, type Hex, keccak256, numberToHex, pad } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { call } from '../../kit/node.ts'
 import { TOKEN_CREATION, transferTo } from '../soak/token.ts'
 
-/** What there is to ask for. */
+/** Requests of the tests use these accounts and hashes. */
 export type World = {
   readonly token: Hex
   readonly senders: readonly Hex[]
   readonly holders: readonly Hex[]
-  /** The newest contracts, those that destroyed themselves among them. */
+  /** The newest contracts, including those that destroyed themselves. */
   readonly contracts: readonly Hex[]
   /** The newest transactions. */
   readonly hashes: readonly Hex[]
@@ -22,25 +25,31 @@ export type Load = {
 }
 
 const HOLDERS = 100
-const KEPT = 60
+const RETAINED = 60
 const DEPOSIT_MS = 2_500
-/** SSTORE(7, 1), and a contract whose call is CALLER SELFDESTRUCT. */
+/** The code runs SSTORE(7, 1) and creates a contract whose call runs CALLER SELFDESTRUCT. */
 const MORTAL: Hex = '0x60016007556133ff5f526002601ef3'
-/** SSTORE(7, 1), CALLER SELFDESTRUCT: it does not outlive its transaction. */
+/**
+ * The code runs SSTORE(7, 1), CALLER SELFDESTRUCT, so the contract does not outlive its
+ * transaction.
+ */
 const STILLBORN: Hex = '0x600160075533ff'
-/** REVERT(0, 0). */
+/** The code runs REVERT(0, 0). */
 const FAILING: Hex = '0x60fd5f5360015ff3'
 const SOME_GAS = 200_000n
 
 type Sender = { readonly account: PrivateKeyAccount; nonce: number }
 type Fields = { readonly to?: Hex; readonly data?: Hex; readonly value?: bigint }
 
-/** @param rate transactions a second */
+/**
+ * Starts the load.
+ * @param rate transactions a second
+ */
 export async function startLoad(
   url: string,
   { rate, random }: { readonly rate: number; readonly random: () => number },
 ): Promise<Load> {
-  // The first six are those that checkers send from.
+  // Checkers send from the first six accounts.
   const senders: Sender[] = DEV_ACCOUNTS.slice(6).map(({ privateKey }) => {
     return { account: privateKeyToAccount(privateKey as Hex), nonce: 0 }
   })
@@ -52,19 +61,23 @@ export async function startLoad(
   const hashes: Hex[] = []
   const sent: Record<string, number> = {}
   const holder = () => holders[Math.floor(random() * HOLDERS)]!
-  const keep = <T>(list: T[], item: T) => {
+  const retain = <T>(list: T[], item: T) => {
     list.push(item)
-    if (list.length > KEPT) list.shift()
+    if (list.length > RETAINED) list.shift()
   }
   const send = async (sender: Sender, fields: Fields): Promise<Hex> => {
     const raw = await sender.account.signTransaction({
-      ...{ chainId: 196, type: 'eip1559', nonce: sender.nonce, gas: SOME_GAS },
-      ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+      chainId: 196,
+      type: 'eip1559',
+      nonce: sender.nonce,
+      gas: SOME_GAS,
+      maxFeePerGas: 10n ** 11n,
+      maxPriorityFeePerGas: 1_000_000n,
       ...fields,
     })
     await call(`${url}/flashblocks`, 'eth_sendRawTransaction', [raw])
     sender.nonce++
-    keep(hashes, keccak256(raw))
+    retain(hashes, keccak256(raw))
     return getContractAddress({ from: sender.account.address, nonce: BigInt(sender.nonce - 1) })
   }
   const token = await send(senders[0]!, { data: TOKEN_CREATION })
@@ -81,14 +94,14 @@ export async function startLoad(
       'creations',
       async (sender) => {
         const made = await send(sender, { data: MORTAL })
-        keep(contracts, made)
+        retain(contracts, made)
         mortals.push(made)
       },
     ],
     [
       5,
       'stillborn',
-      async (sender) => keep(contracts, await send(sender, { data: STILLBORN, value: 1n })),
+      async (sender) => retain(contracts, await send(sender, { data: STILLBORN, value: 1n })),
     ],
     [
       6,
@@ -116,11 +129,14 @@ export async function startLoad(
     }
   })()
   const all = Promise.all([...running, depositing])
-  // Who waits for it hears of it; until then it is no error of the process.
+  // The caller gets the error by `stop`; until then it must not count as unhandled.
   all.catch(() => {})
   return {
     world: {
-      ...{ token, holders, contracts, hashes },
+      token,
+      holders,
+      contracts,
+      hashes,
       senders: senders.map(({ account }) => account.address),
     },
     sent,
@@ -131,9 +147,12 @@ export async function startLoad(
   }
 }
 
-/** A machine that is busy makes blocks late, and a deposit waits for its block only so long. */
+/**
+ * Ignores the error of a deposit that waited too long for its block, because a busy machine makes
+ * blocks late.
+ */
 function isLate(error: Error): void {
-  if (!error.message.includes('is in no block yet')) throw error
+  if (!error.message.includes('is not in a block yet')) throw error
 }
 
 function chosen<Kind extends readonly [number, ...unknown[]]>(

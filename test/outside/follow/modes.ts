@@ -1,22 +1,22 @@
-/** The three ways of having state: everything that both are asked at the same place is answered the same. */
+/** The three modes of state must give the leader's responses at the same flashblock. */
 import { HANGS_MS } from '../../kit/checks.ts'
 import { call } from '../../kit/node.ts'
 import { checkCoherence } from './checkers.ts'
 import { createComparer } from './compare.ts'
 import { enrichedByFollower } from './enriched.ts'
 import { headOf, readiness, startFollower, startLeader, temporary, until } from './nodes.ts'
-import { type Around, compareFor, type Section, told } from './section.ts'
+import { type Around, compareFor, type Section, summaryOf } from './section.ts'
 import { SERVICE_METHODS } from './service-methods.ts'
 import { startProxy, startRelay } from './wires.ts'
 
 type Mode = {
   readonly name: 'whole' | 'proven' | 'trusted'
   readonly flags: readonly string[]
-  /** What the upstream is. */
+  /** The options of the upstream. */
   readonly proxy: Omit<Parameters<typeof startProxy>[0], 'target'>
   /** Afterwards a reader applies the enriched feed, under faults of the followed feed. */
   readonly isEnriched?: boolean
-  /** Afterwards a third-party checker asks it and the chain's own node. */
+  /** Afterwards a third-party checker reads the follower and the chain's own node. */
   readonly isChecked?: boolean
 }
 
@@ -44,10 +44,18 @@ async function runMode({ name, flags, proxy, ...also }: Mode, around: Around): P
       async () => (await headOf(follower.url)) >= (await headOf(leader.node.url)) - 2,
       HANGS_MS,
     )
-    check(`${name}: follows the head`, isThere, `ready after ${Math.round(follower.readyMs)} ms`)
+    check(
+      `${name}: the follower reaches the head`,
+      isThere,
+      `ready after ${Math.round(follower.readyMs)} ms`,
+    )
     const comparer = createComparer({
-      ...{ leader: leader.node.url, follower: follower.url, world: leader.load.world, random },
-      ...{ isLazy: name !== 'whole', oldest },
+      leader: leader.node.url,
+      follower: follower.url,
+      world: leader.load.world,
+      random,
+      isLazy: name !== 'whole',
+      oldest,
     })
     const compared = await compareFor(comparer, {
       count: comparisons,
@@ -55,26 +63,30 @@ async function runMode({ name, flags, proxy, ...also }: Mode, around: Around): P
       withinMs: COMPARED_MS,
     })
     check(
-      `${name}: ${comparisons} answers are those of the chain's own node`,
+      `${name}: ${comparisons} responses equal those of the chain's own node`,
       compared.total >= comparisons && compared.differences.length === 0,
-      told(compared),
+      summaryOf(compared),
     )
     check(
-      `${name}: at least a third of them on the pending block`,
+      `${name}: at least a third of the comparisons are on the pending block`,
       compared.pending >= comparisons / 3,
       String(compared.pending),
     )
     const refusals = Object.values(compared.refused).reduce((sum, times) => sum + times, 0)
-    check(`${name}: nothing was refused`, refusals === 0, String(refusals))
+    check(`${name}: the follower refused no request`, refusals === 0, String(refusals))
     const { status, mode } = (await readiness(follower.url)) as { status: string; mode?: string }
-    check(`${name}: says so at /readyz`, status === 'ready' && mode === name, `${status} ${mode}`)
+    check(
+      `${name}: /readyz reports ready and the mode`,
+      status === 'ready' && mode === name,
+      `${status} ${mode}`,
+    )
     console.log(`   upstream: ${JSON.stringify(await upstream.counts())}`)
     if (also.isChecked) {
       await checkCoherence(`${name}: fb-coherence on a follower`, follower.url, around)
       await checkCoherence("fb-coherence on the chain's own node", leader.node.url, around)
     }
     if (also.isEnriched) await enrichedByFollower(around, { name, url: follower.url, feed })
-    check(`${name}: ends with 0`, (await follower.stop()) === 0)
+    check(`${name}: the follower ends with 0`, (await follower.stop()) === 0)
   } catch (error) {
     console.log(follower.output().slice(-3_000))
     throw error
@@ -89,10 +101,13 @@ const section =
   (around) =>
     runMode(mode, around)
 
-const WHOLE: Mode = { name: 'whole', flags: ['--state', 'whole'], proxy: {} }
+const FULL_STATE: Mode = { name: 'whole', flags: ['--state', 'whole'], proxy: {} }
 const PROVEN: Mode = { name: 'proven', flags: ['--state', 'lazy'], proxy: {} }
 
-/** A chain of its own sends them: no hash is stated, and the next block alone tells that one is over. */
+/**
+ * Follows a separate chain of subblocks. No subblock states a hash, and only the next block shows
+ * that a block is over.
+ */
 async function subblocks(around: Around): Promise<void> {
   const flags = ['--feed-form', 'subblocks']
   const leader = await startLeader(around.random, SUBBLOCKS_RATE, flags)
@@ -100,7 +115,7 @@ async function subblocks(around: Around): Promise<void> {
   const comparisons = Math.ceil(around.comparisons / 2)
   try {
     const run = (mode: Mode) => runMode(mode, { ...around, leader, check, comparisons })
-    const ended = await Promise.allSettled([{ ...WHOLE, isChecked: true }, PROVEN].map(run))
+    const ended = await Promise.allSettled([{ ...FULL_STATE, isChecked: true }, PROVEN].map(run))
     for (const one of ended) if (one.status === 'rejected') throw one.reason
     await leader.load.stop()
     check('the chain ends with 0', (await leader.node.stop()) === 0)
@@ -108,11 +123,11 @@ async function subblocks(around: Around): Promise<void> {
     await leader.node.stop('SIGKILL')
   }
 }
-/** Transactions a second. */
+/** The load has this many transactions a second. */
 const SUBBLOCKS_RATE = 8
 
 export const MODES = {
-  whole: section({ ...WHOLE, isEnriched: true }),
+  whole: section({ ...FULL_STATE, isEnriched: true }),
   proven: section({ ...PROVEN, isEnriched: true }),
   subblocks,
   trusted: section({

@@ -1,8 +1,9 @@
-/** A development chain, what stands between, and who follows it. */
+/** This module starts a development chain, its followers, and the proxies between them. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../kit/free-port.ts'
+import { metricsUrl, readMetrics, sumOfMetrics } from '../../kit/metrics.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 import { type Load, startLoad } from './load.ts'
 
@@ -18,14 +19,17 @@ export function temporary(name: string): string {
   return folder
 }
 
-/** On a busy machine a call may wait longer than a node lets it by default. */
+/** On a busy machine a call may wait longer than a node's default limit. */
 const LIMITS = ['--limit-call-ms', '--limit-trace-ms', '--limit-logs-ms'].flatMap((flag) => [
   flag,
   '120000',
 ])
 const COMMON = ['--rate-limit', 'off', '--pool-threads', '2', ...LIMITS]
 
-/** A chain with load on it. @param more further flags of its node */
+/**
+ * Starts a chain with load.
+ * @param more further flags of its node
+ */
 export async function startLeader(
   random: () => number,
   rate: number,
@@ -70,9 +74,9 @@ export async function readiness(url: string): Promise<Readiness & { readonly cod
 }
 
 export type Metrics = {
-  /** Flags of the node whose metrics are read. */
+  /** The flags of the node whose metrics are read. */
   readonly flags: readonly string[]
-  /** Sums the samples of a metric whose name and labels match. */
+  /** Sums the metrics whose name with labels matches. */
   metric(pattern: RegExp): Promise<number>
 }
 
@@ -81,28 +85,22 @@ export async function withMetrics(): Promise<Metrics> {
   const port = await freePort()
   return {
     flags: ['--admin-port', String(port)],
-    async metric(pattern) {
-      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-      return text
-        .split('\n')
-        .filter((line) => !line.startsWith('#') && pattern.test(line))
-        .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
-    },
+    metric: async (pattern) => sumOfMetrics(await readMetrics(metricsUrl(port)), pattern),
   }
 }
 
 export const headOf = async (url: string): Promise<number> =>
   Number(await call(`${url}/`, 'eth_blockNumber'))
 
-/** Asked for again and again until it holds, or the time is over. */
+/** Repeats a condition until it holds, or the time is over. */
 export async function until(
-  holds: () => Promise<boolean>,
+  condition: () => Promise<boolean>,
   withinMs: number,
   everyMs = 50,
 ): Promise<boolean> {
   const end = performance.now() + withinMs
   while (performance.now() < end) {
-    if (await holds()) return true
+    if (await condition()) return true
     await new Promise((resolve) => setTimeout(resolve, everyMs))
   }
   return false

@@ -1,10 +1,11 @@
 /**
- * Receipts and transactions by hash of a follower that is killed and started again under load. Each answer is judged by the flashblock
- * that its `X-Flashblock` names: the transaction is there from the flashblock that brought it on, and not before.
+ * A follower is killed and restarted under load, and its receipts and transactions by hash are
+ * checked. Each response is judged by the flashblock of its `X-Flashblock`: the transaction exists
+ * from its own flashblock on, and not before.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from 'viem'
-import { ask, askOne } from '../../kit/batch.ts'
+import { requestOne, sendRequest } from '../../kit/batch.ts'
 import { freePort } from '../../kit/free-port.ts'
 import { call, type RunningNode } from '../../kit/node.ts'
 import { withoutHashes } from './compare.ts'
@@ -12,25 +13,25 @@ import { startFollower, temporary, until } from './nodes.ts'
 import type { Around, Section } from './section.ts'
 import { startProxy } from './wires.ts'
 
-type Answer = {
+type JsonResponse = {
   readonly hash: Hex
   readonly method: string
-  /** `number:index:payload`. */
-  readonly place: string
-  /** undefined: there is no such transaction, or it is in no block. */
+  /** The form is `number:index:payload`. */
+  readonly flashblockId: string
+  /** undefined: the transaction does not exist, or is in no block. */
   readonly included: unknown
   readonly isBatch: boolean
 }
-/** The same question to both at one moment. */
-type Pair = { readonly leader: Answer; readonly follower: Answer }
+/** Two responses to one request at one moment. */
+type Pair = { readonly leader: JsonResponse; readonly follower: JsonResponse }
 type Urls = { readonly leader: string; readonly follower: string }
 
 const METHODS = ['eth_getTransactionReceipt', 'eth_getTransactionByHash'] as const
-/** Answers of the follower before the first restart, and after each. */
-const ANSWERS = 150
-/** Of a round: the newest transactions, which the follower may not know, and others, which it may have. */
+/** The number of follower responses before the first restart, and after each. */
+const RESPONSES = 150
+/** A round reads the newest transactions, which the follower may not know, and some older ones. */
 const [NEWEST, OTHERS] = [2, 4]
-/** The upstream's answer about a transaction takes longer than a flashblock. */
+/** The upstream's response about a transaction takes longer than a flashblock. */
 const UPSTREAM_MS = 250
 const ROUNDS_MS = 180_000
 
@@ -52,30 +53,35 @@ async function acrossRestarts(around: Around): Promise<void> {
   const datadir = temporary('receipts')
   const urls = { leader: leader.node.url, follower: `http://127.0.0.1:${port}` }
   const pairs: Pair[] = []
-  /** In the order in which they were sent. */
+  /** The hashes in the order in which they were sent. */
   const hashes = new Set<Hex>()
   let node: RunningNode = await start()
   try {
     for (let restarts = 0; restarts <= around.restarts; restarts++) {
       const first = pairs.length
-      const asking = until(
+      const openRequest = until(
         async () => {
           for (const hash of leader.load.world.hashes) hashes.add(hash)
           pairs.push(...(await oneRound(urls, chosen([...hashes], random))))
-          return pairs.length >= first + ANSWERS
+          return pairs.length >= first + RESPONSES
         },
         ROUNDS_MS,
         10,
       )
-      // Asked while it starts as well: it answers before it has caught up.
+      // Requests run during the start as well, because the follower responds before it has caught
+      // up.
       const starting = restarts === 0 ? node : restarted(node, start)
-      const [started, areEnough] = await Promise.all([starting, asking])
+      const [started, areEnough] = await Promise.all([starting, openRequest])
       node = started
       const count = pairs.length - first
-      check(`receipts: answers after ${restarts} restarts`, areEnough, `${count} of ${ANSWERS}`)
+      check(
+        `receipts: the follower answers after ${restarts} restarts`,
+        areEnough,
+        `${count} of ${RESPONSES}`,
+      )
     }
     await judge(pairs, urls.leader, check)
-    check('receipts: ends with 0', (await node.stop()) === 0)
+    check('receipts: the follower ends with 0', (await node.stop()) === 0)
   } catch (error) {
     console.log(node.output().slice(-3_000))
     throw error
@@ -96,41 +102,47 @@ const chosen = (hashes: readonly Hex[], random: () => number): readonly Hex[] =>
   ...Array.from({ length: OTHERS }, () => hashes[Math.floor(random() * hashes.length)]!),
 ]
 
-/** Alone and in batches. None where the follower does not listen. */
+/**
+ * Reads each hash by single requests and in batches; gives nothing where the follower does not
+ * listen.
+ */
 async function oneRound(urls: Urls, hashes: readonly Hex[]): Promise<readonly Pair[]> {
   const rounds = hashes.map(async (hash, at): Promise<readonly Pair[]> => {
     const isBatch = at % 3 === 0
-    const asked = isBatch ? [METHODS] : METHODS.map((method) => [method])
+    const requested = isBatch ? [METHODS] : METHODS.map((method) => [method])
     const both = await Promise.all(
       [urls.leader, urls.follower].map((url) =>
-        Promise.all(asked.map((methods) => answersOf(url, hash, { methods, isBatch }))),
+        Promise.all(requested.map((methods) => responsesOf(url, hash, { methods, isBatch }))),
       ),
     )
-    const [ours, theirs] = both.map((answers) => answers.flat())
+    const [ours, theirs] = both.map((responses) => responses.flat())
     return ours!.map((leader, index) => ({ leader, follower: theirs![index]! }))
   })
   const settled = await Promise.allSettled(rounds)
   return settled.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
 }
 
-/** @throws where nobody listens, or where an answer is an error */
-async function answersOf(
+/**
+ * Reads a hash.
+ * @throws where no server listens, or where a response is an error
+ */
+async function responsesOf(
   url: string,
   hash: Hex,
   { methods, isBatch }: { readonly methods: readonly string[]; readonly isBatch: boolean },
-): Promise<readonly Answer[]> {
+): Promise<readonly JsonResponse[]> {
   const path = `${url}/flashblocks`
   const questions = methods.map((method) => [method, [hash]] as const)
-  const { place, replies } = isBatch
-    ? await ask(path, [...questions, ['eth_getBlockByNumber', ['pending', false]]])
-    : await askOne(path, questions[0]!)
+  const { flashblockId, replies } = isBatch
+    ? await sendRequest(path, [...questions, ['eth_getBlockByNumber', ['pending', false]]])
+    : await requestOne(path, questions[0]!)
   return methods.map((method, at) => {
     const { result, error } = replies[at]!
     if (error !== undefined) throw new Error(`${method}: ${JSON.stringify(error)}`)
     const { blockNumber } = (result ?? {}) as { readonly blockNumber?: unknown }
     const isIncluded = blockNumber !== undefined && blockNumber !== null
     const included = isIncluded ? withoutHashes(result) : undefined
-    return { hash, method, place, included, isBatch }
+    return { hash, method, flashblockId, included, isBatch }
   })
 }
 
@@ -146,42 +158,49 @@ async function judge(
     const found = await flashblockOf(leader, hash)
     if (found !== undefined) broughtBy.set(hash, found)
   }
-  const wrong = (answer: Answer): boolean => {
-    const brought = broughtBy.get(answer.hash)
-    return brought !== undefined && hasReached(answer.place, brought) !== isIncluded(answer)
+  const wrong = (response: JsonResponse): boolean => {
+    const brought = broughtBy.get(response.hash)
+    return (
+      brought !== undefined && hasReached(response.flashblockId, brought) !== isIncluded(response)
+    )
   }
   for (const who of ['leader', 'follower'] as const) {
-    const answers = pairs.map((pair) => pair[who]).filter(({ hash }) => broughtBy.has(hash))
-    const faults = answers.filter(wrong)
+    const responses = pairs.map((pair) => pair[who]).filter(({ hash }) => broughtBy.has(hash))
+    const faults = responses.filter(wrong)
     check(
-      `receipts: on the ${who} each transaction is there from its flashblock on, and not before`,
-      answers.some(isIncluded) && faults.length === 0,
-      `${answers.length} answers, ${answers.filter(isIncluded).length} of a block, ${faults.length} wrong${faults
+      `receipts: on the ${who} each transaction exists from its own flashblock on, and not before`,
+      responses.some(isIncluded) && faults.length === 0,
+      `${responses.length} answers, ${responses.filter(isIncluded).length} of a block, ${faults.length} wrong${faults
         .slice(0, 5)
-        .map((fault) => told(fault, broughtBy.get(fault.hash)!))
+        .map((fault) => summaryOf(fault, broughtBy.get(fault.hash)!))
         .join('')}`,
     )
   }
-  const equal = pairs.filter(isAtOnePlace)
+  const equal = pairs.filter(isAtOneFlashblock)
   const differing = equal.filter(
     (pair) => !isDeepStrictEqual(pair.leader.included, pair.follower.included),
   )
   check(
-    'receipts: both answer the same at the same flashblock',
-    // A busy machine seldom has both at one: the check before this one judges every answer.
+    'receipts: leader and follower give equal responses at the same flashblock',
+    // A busy machine seldom has both nodes at one flashblock; the check before judges every
+    // response.
     differing.length === 0,
     `${equal.length} pairs, ${differing.length} differ${differing
       .slice(0, 3)
       .flatMap(({ leader: ours, follower }) => [ours, follower])
-      .map((answer) => `\n     ${JSON.stringify(answer).slice(0, 300)}`)
+      .map((response) => `\n     ${JSON.stringify(response).slice(0, 300)}`)
       .join('')}`,
   )
 }
 
-const isAtOnePlace = ({ leader, follower }: Pair): boolean => leader.place === follower.place
-const isIncluded = ({ included }: Answer): boolean => included !== undefined
+const isAtOneFlashblock = ({ leader, follower }: Pair): boolean =>
+  leader.flashblockId === follower.flashblockId
+const isIncluded = ({ included }: JsonResponse): boolean => included !== undefined
 
-/** The flashblock that brought the transaction; undefined: it is in no block yet, or that is not known. */
+/**
+ * Gives the flashblock that brought the transaction; undefined: the transaction is in no block yet,
+ * or its flashblock is unknown.
+ */
 async function flashblockOf(url: string, hash: Hex): Promise<Flashblock | undefined> {
   const status = (await call(`${url}/flashblocks`, 'flashblocks_transactionStatus', [hash])) as {
     readonly blockNumber?: Hex
@@ -192,13 +211,16 @@ async function flashblockOf(url: string, hash: Hex): Promise<Flashblock | undefi
   return { number: BigInt(blockNumber), index: flashblockIndex }
 }
 
-function hasReached(place: string, { number, index }: Flashblock): boolean {
-  const [atNumber, atIndex] = place.split(':')
+function hasReached(flashblockId: string, { number, index }: Flashblock): boolean {
+  const [atNumber, atIndex] = flashblockId.split(':')
   const at = BigInt(atNumber!)
   return at > number || (at === number && Number(atIndex) >= index)
 }
 
-const told = ({ method, hash, place, isBatch, included }: Answer, brought: Flashblock): string =>
-  `\n     ${method} ${hash}${isBatch ? ' in a batch' : ''}: ${included === undefined ? 'none' : 'there'} at ${place}, brought by ${brought.number}:${brought.index}`
+const summaryOf = (
+  { method, hash, flashblockId, isBatch, included }: JsonResponse,
+  brought: Flashblock,
+): string =>
+  `\n     ${method} ${hash}${isBatch ? ' in a batch' : ''}: ${included === undefined ? 'none' : 'there'} at ${flashblockId}, brought by ${brought.number}:${brought.index}`
 
 export const RECEIPTS: Readonly<Record<string, Section>> = { receipts: acrossRestarts }

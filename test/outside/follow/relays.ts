@@ -1,4 +1,7 @@
-/** Feeds of followers: what a node relays can be followed itself, and a connection that ends costs nothing. */
+/**
+ * Followers of feeds: the feed that a node relays can be followed itself, and a connection that
+ * ends loses nothing.
+ */
 import { WebSocket } from 'ws'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
 import { HANGS_MS } from '../../kit/checks.ts'
@@ -10,9 +13,9 @@ const CUTS = 4
 const BETWEEN_CUTS_MS = 1_700
 
 type Reader = {
-  /** Frames as they came, as base64. */
+  /** The frames in order of arrival, as base64. */
   readonly frames: readonly string[]
-  /** Why it ended. */
+  /** Gives the reason of the close. */
   readonly closed: () => string | undefined
   close(): void
 }
@@ -39,33 +42,36 @@ const feedOf = (url: string, port?: number) => {
   return feed.href
 }
 
-/** What of `all` is missing or in another order in `relayed`, from the frame `first` of both to the last one of `relayed`. */
+/**
+ * Compares both lists from the frame `first` to the last one of `relayed`: nothing may be missing
+ * or in another order.
+ */
 function differenceOf(
   all: readonly string[],
   relayedAll: readonly string[],
   first: string,
 ): string {
-  const begin = relayedAll.indexOf(first)
-  if (begin < 0) return `${told(first)} was not relayed`
-  const relayed = relayedAll.slice(begin)
+  const start = relayedAll.indexOf(first)
+  if (start < 0) return `${frameText(first)} was not relayed`
+  const relayed = relayedAll.slice(start)
   const from = all.indexOf(first)
   const expected = all.slice(from, from + relayed.length)
   const at = relayed.findIndex((frame, index) => frame !== expected[index])
   if (at < 0) return ''
-  return `frame ${at} of ${relayed.length} is ${told(relayed[at])}, expected ${told(expected[at])}`
+  return `frame ${at} of ${relayed.length} is ${frameText(relayed[at])}, expected ${frameText(expected[at])}`
 }
-function told(frame: string | undefined): string {
+function frameText(frame: string | undefined): string {
   const decoded = decodePacket(Buffer.from(frame ?? '', 'base64'))
   if (!('message' in decoded)) return JSON.stringify(decoded)
   const { message } = decoded
   return `${message.payloadId} ${message.type === 'end' ? 'end' : message.index}`
 }
 
-/** The first follows through connections that are cut, the second follows the first and nobody else. */
+/** The first follower uses connections that are cut; the second follows only the first. */
 const relays: Section = async ({ leader, check }) => {
   const { node } = leader
   const line = await cuttable(Number(new URL(node.url).port))
-  const near = await startFollower(leader, {
+  const direct = await startFollower(leader, {
     datadir: temporary('relay-1'),
     upstreams: [`${node.url}/`],
     feeds: [feedOf(node.url, line.port)],
@@ -73,8 +79,8 @@ const relays: Section = async ({ leader, check }) => {
   })
   const far = await startFollower(leader, {
     datadir: temporary('relay-2'),
-    upstreams: [`${near.url}/`],
-    feeds: [feedOf(near.url)],
+    upstreams: [`${direct.url}/`],
+    feeds: [feedOf(direct.url)],
     more: ['--state', 'whole'],
   })
   const readers: Reader[] = []
@@ -83,10 +89,10 @@ const relays: Section = async ({ leader, check }) => {
       async () => (await headOf(far.url)) >= (await headOf(node.url)) - 2,
       HANGS_MS,
     )
-    check('relays: a follower of a follower is at the head', isThere)
-    for (const { url } of [node, near, far]) readers.push(await readFeed(feedOf(url)))
+    check('relays: a follower of a follower reaches the head', isThere)
+    for (const { url } of [node, direct, far]) readers.push(await readFeed(feedOf(url)))
     const [sent, once, twice] = readers as [Reader, Reader, Reader]
-    // The first one read may have been on its way while the others connected.
+    // The first frame read may have been on its way while the others connected.
     const had = sent.frames.length
     await until(async () => sent.frames.length > had + 1, HANGS_MS)
     const first = sent.frames.at(-1)!
@@ -101,22 +107,29 @@ const relays: Section = async ({ leader, check }) => {
       async () => once.frames.includes(newest) && twice.frames.includes(newest),
       HANGS_MS,
     )
-    check('relays: what is sent after the last cut goes all the way', isBack)
-    check('relays: the feed was connected anew', line.connections > CUTS, String(line.connections))
+    check('relays: frames sent after the last cut reach both followers', isBack)
+    check(
+      'relays: the follower connected again after each cut',
+      line.connections > CUTS,
+      String(line.connections),
+    )
     for (const [name, reader] of [
-      ['a follower', once],
-      ['a follower of it', twice],
+      ['the first follower', once],
+      ['the follower of the first', twice],
     ] as const) {
       const difference = differenceOf(sent.frames, reader.frames, first)
-      const isWhole = reader.closed() === undefined && difference === ''
+      const isComplete = reader.closed() === undefined && difference === ''
       const detail = difference || (reader.closed() ?? `${reader.frames.length} frames`)
-      check(`relays: ${name} has every frame over ${CUTS} cuts, as it was sent`, isWhole, detail)
+      check(`relays: ${name} has every frame over ${CUTS} cuts, byte by byte`, isComplete, detail)
     }
-    check('relays: both end with 0', (await far.stop()) === 0 && (await near.stop()) === 0)
+    check(
+      'relays: both followers end with 0',
+      (await far.stop()) === 0 && (await direct.stop()) === 0,
+    )
   } finally {
     for (const reader of readers) reader.close()
     line.close()
-    await Promise.all([far.stop('SIGKILL'), near.stop('SIGKILL')])
+    await Promise.all([far.stop('SIGKILL'), direct.stop('SIGKILL')])
   }
 }
 

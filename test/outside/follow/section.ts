@@ -1,4 +1,4 @@
-/** A part of the test that can be run alone. */
+/** A section is a part of the test that can run alone. */
 import type { Check } from '../../kit/checks.ts'
 import type { Compared, Comparer } from './compare.ts'
 import type { Leader } from './nodes.ts'
@@ -10,18 +10,21 @@ export type Around = {
   readonly skip: (what: string, why: string) => void
   /** The log of each follower is printed at its end. */
   readonly isLogged: boolean
-  /** Least number of comparisons of a mode. */
+  /** The minimum number of comparisons of a mode. */
   readonly comparisons: number
-  /** Starts after a kill: each is another moment of the chain. */
+  /** The number of starts after a kill, each at another moment of the chain. */
   readonly restarts: number
 }
 export type Section = (around: Around) => Promise<void>
 
 const WAIT_MS = 15
-/** Between two rounds: what is compared is spread over many blocks. */
+/** The pauses between rounds spread the comparisons over many blocks. */
 const ROUND_MS = 100
 
-/** Compares until `count` answers, `pending` of them on the pending block, or the time is over. */
+/**
+ * Compares until `count` responses are compared, `pending` of them on the pending block, or the
+ * time is over.
+ */
 export async function compareFor(
   comparer: Comparer,
   {
@@ -42,8 +45,8 @@ export async function compareFor(
   return comparer.compared
 }
 
-/** Whether the pending block is the same again within the time. */
-export async function pendingAgain(comparer: Comparer, withinMs: number): Promise<boolean> {
+/** Whether the pending block is equal again within the time. */
+export async function pendingRestored(comparer: Comparer, withinMs: number): Promise<boolean> {
   const end = performance.now() + withinMs
   while (performance.now() < end) {
     if ((await comparer.pending().catch(() => 0)) > 0) return true
@@ -52,12 +55,12 @@ export async function pendingAgain(comparer: Comparer, withinMs: number): Promis
   return false
 }
 
-/** For the report: the first differences, and what was refused. */
-export function told({ total, pending, differences, refused }: Compared): string {
-  const shown = differences.slice(0, 5).map(({ where, question, leader, follower }) => {
+/** Formats the first differences and the refusals for the report. */
+export function summaryOf({ total, pending, differences, refused }: Compared): string {
+  const listed = differences.slice(0, 5).map(({ where, question, leader, follower }) => {
     const text = (value: unknown) => (JSON.stringify(value) ?? 'nothing').slice(0, 2_000)
     return `\n     ${where} ${question.method} ${JSON.stringify(question.params)}\n       ${text(leader)}\n       ${text(follower)}`
   })
   const refusals = Object.entries(refused).map(([what, times]) => `\n     ${times} × ${what}`)
-  return `${total} compared, ${pending} of them on pending, ${differences.length} differ${shown.join('')}${refusals.join('')}`
+  return `${total} compared, ${pending} of them on pending, ${differences.length} differ${listed.join('')}${refusals.join('')}`
 }

@@ -1,4 +1,4 @@
-/** The methods that X Layer's public service has, and no others. */
+/** X Layer's public service has these methods, and no others. */
 export const SERVICE_METHODS: readonly string[] = [
   'web3_clientVersion',
   'web3_sha3',

@@ -1,4 +1,4 @@
-/** Lazy state from nothing: what it fetches, and when it starts anew. */
+/** Lazy state starts from nothing. These sections check its fetches, and when it resyncs. */
 
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
@@ -20,10 +20,13 @@ import type { Around, Section } from './section.ts'
 import { startProxy, type UpstreamFault, type Wire } from './wires.ts'
 
 const TRANSFERS = 200
-/** Each block writes a place of its own in the rings of parents (EIP-2935), beacon roots and their times (EIP-4788). */
+/**
+ * Each block writes one entry in the rings of parents (EIP-2935), beacon roots and their times
+ * (EIP-4788).
+ */
 const SYSTEM_SLOTS = 3
 
-/** A chain of its own, on which nothing else happens. */
+/** Starts a separate chain on which nothing else happens. */
 async function quietLeader(): Promise<Leader> {
   const datadir = temporary('quiet')
   const node = await startNode(['--datadir', datadir, '--rate-limit', 'off', '--pool-threads', '2'])
@@ -32,7 +35,7 @@ async function quietLeader(): Promise<Leader> {
   return { node, genesis: `${datadir}/genesis.json`, load }
 }
 
-/** Transfers between accounts that it knows, sent to it, cost no fetch. */
+/** Checks that transfers between known accounts, sent to the follower, cost no fetch. */
 async function knownAccounts({ check }: Around): Promise<void> {
   const leader = await quietLeader()
   const upstream = await startProxy({ target: `${leader.node.url}/` })
@@ -49,8 +52,13 @@ async function knownAccounts({ check }: Around): Promise<void> {
     const transfer = async (from: number) => {
       const { account, nonce } = accounts[from]!
       const raw = await account.signTransaction({
-        ...{ chainId: 196, type: 'eip1559', gas: 21_000n, nonce, value: 1n },
-        ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 1_000_000n },
+        chainId: 196,
+        type: 'eip1559',
+        gas: 21_000n,
+        nonce,
+        value: 1n,
+        maxFeePerGas: 10n ** 10n,
+        maxPriorityFeePerGas: 1_000_000n,
         to: accounts[(from + 1) % accounts.length]!.account.address,
       })
       accounts[from]!.nonce++
@@ -65,8 +73,8 @@ async function knownAccounts({ check }: Around): Promise<void> {
       )
     const first = await Promise.all(accounts.map((_, from) => transfer(from)))
     const areIn = await Promise.all(first.map(included))
-    check('lazy: transfers that are sent to it are in a block', areIn.every(Boolean))
-    // What every block touches is known after two of them.
+    check('lazy: transfers sent to the follower are included', areIn.every(Boolean))
+    // The accounts that every block touches are known after two blocks.
     const head = await headOf(follower.url)
     await until(async () => (await headOf(follower.url)) >= head + 2, HANGS_MS)
     const before = await fetched()
@@ -75,14 +83,14 @@ async function knownAccounts({ check }: Around): Promise<void> {
     for (let sent = 0; sent < TRANSFERS; sent++) last = await transfer(sent % accounts.length)
     const isIn = await included(last)
     const after = await fetched()
-    // One more may be pending, and one was on its way when the first number was read.
+    // One more block may be pending, and one was in progress when the first number was read.
     const blocks = (await headOf(follower.url)) - from + 2
     check(
-      `lazy: ${TRANSFERS} transfers between known accounts fetch nothing but what the system writes in each block`,
+      `lazy: ${TRANSFERS} transfers between known accounts fetch only each block's system slots`,
       isIn && before > 0 && after - before <= SYSTEM_SLOTS * blocks,
       `${after - before} keys in ${blocks} blocks, ${before} before`,
     )
-    check('lazy: ends with 0', (await follower.stop()) === 0)
+    check('lazy: the follower ends with 0', (await follower.stop()) === 0)
   } catch (error) {
     console.log(follower.output().slice(-3_000))
     throw error
@@ -97,10 +105,13 @@ const DEPTH = 20
 
 const hex = (number: number) => `0x${number.toString(16)}`
 
-type Kept = { readonly number: number; readonly block: unknown }
+type Retained = { readonly number: number; readonly block: unknown }
 
-/** A follower misses more blocks than its upstream has state of: running first, then stopped. */
-async function leftBehind(around: Around): Promise<void> {
+/**
+ * A follower misses more blocks than its upstream has state for, first while it runs, then while it
+ * is stopped.
+ */
+async function leftLagging(around: Around): Promise<void> {
   const { leader, check } = around
   const upstream = await startProxy({ target: `${leader.node.url}/`, stateBlocks: DEPTH })
   const metrics = await withMetrics()
@@ -112,22 +123,22 @@ async function leftBehind(around: Around): Promise<void> {
   }
   let follower = await startFollower(leader, flags)
   try {
-    const kept = await leftWhileRunning(around, { follower, upstream, metrics })
-    check('lazy: stops with 0', (await follower.stop()) === 0)
+    const retained = await leftWhileRunning(around, { follower, upstream, metrics })
+    check('lazy: the follower ends with 0 when it is stopped', (await follower.stop()) === 0)
     const stopped = await headOf(leader.node.url)
     await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 5, HANGS_MS)
     follower = await startFollower(leader, flags)
     check(
-      'lazy: after a stop that is longer than the upstream has state, it begins anew and says so',
-      follower.head > stopped && /begins? anew/.test(follower.output()),
+      "lazy: after a stop longer than the upstream's history, the follower resyncs and logs it",
+      follower.head > stopped && /is resynced/.test(follower.output()),
       `head was ${stopped}, is ${follower.head}`,
     )
-    const same = await blockOf(follower.url, kept.number)
+    const same = await blockOf(follower.url, retained.number)
     check(
-      'lazy: blocks from before are readable',
-      JSON.stringify(same) === JSON.stringify(kept.block) && same !== null,
+      'lazy: blocks from before the resync are readable',
+      JSON.stringify(same) === JSON.stringify(retained.block) && same !== null,
     )
-    check('lazy: ends with 0', (await follower.stop()) === 0)
+    check('lazy: the follower ends with 0 after the resync', (await follower.stop()) === 0)
   } catch (error) {
     console.log(follower.output().slice(-3_000))
     throw error
@@ -139,7 +150,7 @@ async function leftBehind(around: Around): Promise<void> {
 const blockOf = (url: string, number: number) =>
   call(`${url}/`, 'eth_getBlockByNumber', [hex(number), true])
 
-/** Nobody has to start it again. Returns a block from before. */
+/** Checks that the follower resyncs without a restart. Returns a block from before. */
 async function leftWhileRunning(
   { leader, check }: Around,
   {
@@ -151,11 +162,11 @@ async function leftWhileRunning(
     readonly upstream: Wire<UpstreamFault>
     readonly metrics: Metrics
   },
-): Promise<Kept> {
+): Promise<Retained> {
   const heads = await newHeads(follower.url)
   const startHead = follower.head
   await until(async () => (await headOf(follower.url)) >= startHead + 3, HANGS_MS)
-  const kept = { number: startHead + 2, block: await blockOf(follower.url, startHead + 2) }
+  const retained = { number: startHead + 2, block: await blockOf(follower.url, startHead + 2) }
   await upstream.fault('cut')
   const stopped = await headOf(leader.node.url)
   await until(async () => (await headOf(leader.node.url)) >= stopped + DEPTH + 6, HANGS_MS)
@@ -166,42 +177,42 @@ async function leftWhileRunning(
     HANGS_MS,
   )
   check(
-    'lazy: a lag that is longer than the upstream has state: it begins anew by itself and says so',
-    isThere && code === 503 && /the state begins anew: at block/.test(follower.output()),
+    "lazy: after a lag longer than the upstream's history, the follower resyncs and logs it",
+    isThere && code === 503 && /the lazy state is resynced: at block/.test(follower.output()),
     `head was ${stopped}, is ${await headOf(follower.url)}, ${code} meanwhile`,
   )
   const counted = () => metric(/begun_anew/)
   const isCounted = await until(async () => (await counted()) === 1, HANGS_MS)
-  check('lazy: and counts it', isCounted, String(await counted()))
-  const same = await blockOf(follower.url, kept.number)
+  check('lazy: the metrics count the resync', isCounted, String(await counted()))
+  const same = await blockOf(follower.url, retained.number)
   check(
-    'lazy: blocks from before stay readable',
-    JSON.stringify(same) === JSON.stringify(kept.block) && same !== null,
+    'lazy: blocks from before the resync stay readable',
+    JSON.stringify(same) === JSON.stringify(retained.block) && same !== null,
   )
   const before = heads.numbers.length
   await until(async () => heads.numbers.length >= before + 2, HANGS_MS)
   const isOrdered = heads.numbers.every((number, at) => at === 0 || number > heads.numbers[at - 1]!)
   const newest = heads.numbers.at(-1) ?? 0
   check(
-    'lazy: a subscription sees the old and the new heads, each once and in order',
+    'lazy: a subscription gets the heads before and after the resync once, in order',
     isOrdered && heads.numbers[0]! <= stopped && newest > stopped + DEPTH,
     heads.numbers.join(' '),
   )
   heads.close()
-  await sameAnswers(leader, follower.url, check)
+  await sameResponses(leader, follower.url, check)
   const ready = await until(
     async () => (await readiness(follower.url)).status === 'ready',
     HANGS_MS,
   )
   check(
-    'lazy: it is ready again, with flashblocks',
+    'lazy: the follower is ready again after the resync',
     ready,
     JSON.stringify(await readiness(follower.url)),
   )
-  return kept
+  return retained
 }
 
-/** A thread of a feed that fails now and then: another one takes its place. */
+/** Checks that a feed thread that fails now and then is replaced. */
 async function feedThread({ leader, check }: Around): Promise<void> {
   const { flags, metric } = await withMetrics()
   const node = await startNode(
@@ -214,7 +225,7 @@ async function feedThread({ leader, check }: Around): Promise<void> {
     'follow',
     [
       {
-        file: 'workers/feeds/feed.ts',
+        file: 'workers/feed-client/feed.ts',
         find: '      frameAt = now()\n',
         replace:
           "      if (Math.random() < 0.2) throw new Error('as the test wants it')\n      frameAt = now()\n",
@@ -224,12 +235,16 @@ async function feedThread({ leader, check }: Around): Promise<void> {
   try {
     const failed = () => metric(/mishaps.*feed_failed/)
     const isFailed = await until(async () => (await failed()) >= 2, HANGS_MS)
-    check('a feed thread that fails is counted', isFailed, String(await failed()))
+    check('the metrics count a failed feed thread', isFailed, String(await failed()))
     const frames = () => metric(/feed_total.*"frames"/)
     const before = await frames()
     const goesOn = await until(async () => (await frames()) > before, HANGS_MS)
-    check('and replaced: its feed is followed again', goesOn, `${before}, ${await frames()}`)
-    check('a feed thread: ends with 0', (await node.stop()) === 0)
+    check(
+      'a new feed thread replaces the failed one, and frames arrive again',
+      goesOn,
+      `${before}, ${await frames()}`,
+    )
+    check('a feed thread: the node ends with 0', (await node.stop()) === 0)
   } finally {
     await node.stop('SIGKILL')
   }
@@ -237,7 +252,7 @@ async function feedThread({ leader, check }: Around): Promise<void> {
 
 const LAG_BLOCKS = 25
 
-/** A node that has a head answers from it while it is behind, and says so. */
+/** Checks that a node with a head responds while it is behind, and reports its lag. */
 async function catchingUp({ leader, check }: Around): Promise<void> {
   await until(async () => (await headOf(leader.node.url)) >= LAG_BLOCKS, HANGS_MS)
   const upstream = await startProxy({ target: `${leader.node.url}/`, delayMs: 250 })
@@ -252,44 +267,46 @@ async function catchingUp({ leader, check }: Around): Promise<void> {
       ...['--catch-up-range', '1', '--catch-up-ranges', '1'],
     ],
   })
-  // Looked at below, whatever happens meanwhile.
+  // The result of the start is checked below.
   starting.catch(() => {})
   try {
     type Syncing = Readonly<Record<'startingBlock' | 'currentBlock' | 'highestBlock', string>>
     const syncing = async () => (await call(`${url}/`, 'eth_syncing')) as Syncing | false
-    let told: Syncing | false = false
-    const isTold = await until(async () => {
-      told = await syncing().catch(() => false)
-      return told !== false
+    let reported: Syncing | false = false
+    const isReported = await until(async () => {
+      reported = await syncing().catch(() => false)
+      return reported !== false
     }, HANGS_MS)
     const [{ code, reasons }, head] = await Promise.all([readiness(url), headOf(url)])
     const [ours, theirs] = await Promise.all(
       [url, leader.node.url].map((at) => call(`${at}/`, 'eth_getBlockByNumber', [hex(head), true])),
     )
-    const { startingBlock, currentBlock, highestBlock } = told || {
-      ...{ startingBlock: '', currentBlock: '', highestBlock: '' },
+    const { startingBlock, currentBlock, highestBlock } = reported || {
+      startingBlock: '',
+      currentBlock: '',
+      highestBlock: '',
     }
     check(
-      'while it catches up: eth_syncing says where it is',
-      isTold &&
+      'catching up: eth_syncing reports the current and the highest block',
+      isReported &&
         Number(startingBlock) <= Number(currentBlock) &&
         Number(currentBlock) < Number(highestBlock),
-      JSON.stringify(told),
+      JSON.stringify(reported),
     )
-    check('while it catches up: /readyz is 503', code === 503, `${code} ${reasons.join('; ')}`)
+    check('catching up: /readyz returns 503', code === 503, `${code} ${reasons.join('; ')}`)
     check(
-      'while it catches up: it answers from its own head',
+      'catching up: the follower answers from its own head',
       head < Number(highestBlock) && JSON.stringify(ours) === JSON.stringify(theirs),
       `head ${head}`,
     )
     const node = await starting
     const after = await readiness(url)
     check(
-      'when it has caught up it is ready, and syncs no more',
+      'catching up: at the end the follower is ready, and eth_syncing is false',
       node.head >= LAG_BLOCKS - 8 && after.code === 200 && (await syncing()) === false,
       `${after.code} ${after.reasons.join('; ')}`,
     )
-    check('catching up: ends with 0', (await node.stop()) === 0)
+    check('catching up: the follower ends with 0', (await node.stop()) === 0)
   } finally {
     await starting.then(
       (node) => node.stop('SIGKILL'),
@@ -299,24 +316,24 @@ async function catchingUp({ leader, check }: Around): Promise<void> {
   }
 }
 
-/** Balances of a token, of which nothing is here any more. */
-async function sameAnswers(leader: Leader, url: string, check: Around['check']): Promise<void> {
+/** Compares balances of a token whose state the follower no longer has. */
+async function sameResponses(leader: Leader, url: string, check: Around['check']): Promise<void> {
   const { token, holders } = leader.load.world
   const number = await call(`${url}/`, 'eth_blockNumber')
   const both = holders.slice(0, 20).map((holder) => {
     const question = [{ to: token, data: balanceOf(holder) }, number]
     return Promise.all([url, leader.node.url].map((at) => call(`${at}/`, 'eth_call', question)))
   })
-  const answers = await Promise.all(both)
-  const wrong = answers.filter(([ours, theirs]) => ours !== theirs)
+  const responses = await Promise.all(both)
+  const wrong = responses.filter(([ours, theirs]) => ours !== theirs)
   check(
-    'lazy: state is fetched again, and right',
-    wrong.length === 0 && answers.length > 0,
+    'lazy: after the resync the follower fetches the right state',
+    wrong.length === 0 && responses.length > 0,
     JSON.stringify(wrong),
   )
 }
 
-/** Numbers as they are told. */
+/** Subscribes to new heads and records their numbers. */
 async function newHeads(url: string) {
   const socket = new WebSocket(`${url.replace('http', 'ws')}/`)
   const numbers: number[] = []
@@ -337,7 +354,7 @@ async function newHeads(url: string) {
 
 export const STARTS: Readonly<Record<string, Section>> = {
   'known-accounts': knownAccounts,
-  left: leftBehind,
+  left: leftLagging,
   'catching-up': catchingUp,
   'feed-thread': feedThread,
 }

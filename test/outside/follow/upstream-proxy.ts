@@ -1,6 +1,6 @@
 /**
- * A thread between a follower and its upstream: HTTP, JSON-RPC, nothing but the methods of a list, a bound of calls a second, a delay, and
- * whatever can be wrong with an upstream.
+ * This thread proxies JSON-RPC over HTTP between a follower and its upstream. It limits the methods
+ * and the calls a second, adds a delay, and simulates all faults of an upstream.
  */
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -9,7 +9,7 @@ import { forgedBlock, wrongBlock, wrongProof } from './lies.ts'
 import type { ProxyOptions, ToProxy, UpstreamFault } from './wires.ts'
 
 type Call = { readonly id?: unknown; readonly method?: unknown; readonly params?: unknown }
-type Answer = { readonly id: unknown; readonly result?: unknown }
+type JsonResponse = { readonly id: unknown; readonly result?: unknown }
 
 const options = workerData as ProxyOptions
 const main = parentPort!
@@ -52,7 +52,7 @@ async function serve(incoming: IncomingMessage, response: ServerResponse): Promi
   const body = await textOf(incoming)
   const calls = [JSON.parse(body)].flat() as Call[]
   for (const { method } of calls) counts.set(String(method), (counts.get(String(method)) ?? 0) + 1)
-  // Nobody is answered, and nobody is told.
+  // The request gets no response and no error.
   if (fault === 'silence') return
   if (fault === '429' || !takes(calls.length)) {
     counts.set('429', (counts.get('429') ?? 0) + 1)
@@ -61,21 +61,21 @@ async function serve(incoming: IncomingMessage, response: ServerResponse): Promi
   }
   if (options.delayMs !== undefined && calls.some(isDelayed))
     await new Promise((resolve) => setTimeout(resolve, options.delayMs))
-  const answers: unknown[] = []
+  const responses: unknown[] = []
   const passed: Call[] = []
   for (const one of calls) {
     const error = await refusalOf(one)
     if (error === undefined) passed.push(one)
-    else answers.push({ jsonrpc: '2.0', id: one.id ?? null, error })
+    else responses.push({ jsonrpc: '2.0', id: one.id ?? null, error })
   }
   if (passed.length > 0) {
     const text = await forward(JSON.stringify(passed))
-    const given = [JSON.parse(text)].flat() as Answer[]
+    const given = [JSON.parse(text)].flat() as JsonResponse[]
     const byId = new Map(passed.map((call) => [call.id, call]))
-    answers.push(...given.map((answer) => spoilt(answer, byId.get(answer.id))))
+    responses.push(...given.map((reply) => spoilt(reply, byId.get(reply.id))))
   }
   response.writeHead(200, { 'content-type': 'application/json' })
-  response.end(JSON.stringify(body.trimStart().startsWith('[') ? answers : answers[0]))
+  response.end(JSON.stringify(body.trimStart().startsWith('[') ? responses : responses[0]))
 }
 
 const isDelayed = ({ method }: Call): boolean => options.delayed?.includes(String(method)) ?? true
@@ -86,7 +86,7 @@ async function refusalOf({ method, params }: Call) {
     return { code: -32601, message: `the method ${name} does not exist` }
   if (options.stateBlocks === undefined || !OF_STATE.test(name)) return undefined
   const [head, number] = await Promise.all([
-    ask('eth_blockNumber', []).then(Number),
+    sendRequest('eth_blockNumber', []).then(Number),
     numberOf((params as readonly unknown[] | undefined)?.at(-1)),
   ])
   if (number === undefined || head - number <= options.stateBlocks) return undefined
@@ -94,7 +94,7 @@ async function refusalOf({ method, params }: Call) {
 }
 const OF_STATE = /^eth_(get(Proof|Balance|Code|TransactionCount|StorageAt)|call)$/
 
-/** undefined: the newest. */
+/** Gives the number of a block; undefined: the newest. */
 async function numberOf(block: unknown): Promise<number | undefined> {
   const hash =
     typeof block === 'object' && block !== null
@@ -102,16 +102,18 @@ async function numberOf(block: unknown): Promise<number | undefined> {
       : block
   if (typeof hash !== 'string' || !hash.startsWith('0x')) return undefined
   if (hash.length < 66) return Number(hash)
-  const found = (await ask('eth_getBlockByHash', [hash, false])) as { number: string } | null
+  const found = (await sendRequest('eth_getBlockByHash', [hash, false])) as {
+    number: string
+  } | null
   return found === null ? undefined : Number(found.number)
 }
 
-async function ask(method: string, params: readonly unknown[]): Promise<unknown> {
+async function sendRequest(method: string, params: readonly unknown[]): Promise<unknown> {
   const text = await forward(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
-  return (JSON.parse(text) as Answer).result
+  return (JSON.parse(text) as JsonResponse).result
 }
 
-/** A bucket of one second's calls. */
+/** Takes calls from a bucket of one second's calls. */
 function takes(calls: number): boolean {
   const { callsPerSecond } = options
   if (callsPerSecond === undefined) return true
@@ -126,16 +128,16 @@ function takes(calls: number): boolean {
   return true
 }
 
-function spoilt(answer: Answer, call: Call | undefined): Answer {
-  if (call === undefined || typeof answer.result !== 'object' || answer.result === null)
-    return answer
+function spoilt(response: JsonResponse, call: Call | undefined): JsonResponse {
+  if (call === undefined || typeof response.result !== 'object' || response.result === null)
+    return response
   const isBlock = call.method === 'eth_getBlockByNumber' || call.method === 'eth_getBlockByHash'
-  const result = answer.result as Record<string, unknown>
-  if (fault === 'wrong-block' && isBlock) return { ...answer, result: wrongBlock(result) }
-  if (fault === 'forged-block' && isBlock) return { ...answer, result: forgedBlock(result) }
+  const result = response.result as Record<string, unknown>
+  if (fault === 'wrong-block' && isBlock) return { ...response, result: wrongBlock(result) }
+  if (fault === 'forged-block' && isBlock) return { ...response, result: forgedBlock(result) }
   if (fault === 'wrong-proof' && call.method === 'eth_getProof')
-    return { ...answer, result: wrongProof(result) }
-  return answer
+    return { ...response, result: wrongProof(result) }
+  return response
 }
 
 function forward(body: string): Promise<string> {

@@ -1,36 +1,39 @@
-/** What stands between a follower and what it follows, as the test holds it: threads that can do wrong. */
+/**
+ * The test controls these proxy threads between a follower and its sources, and can make them
+ * misbehave.
+ */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 
 export type UpstreamFault =
   | 'none'
-  /** No connection, and those that are there end. */
+  /** No connection is accepted, and open ones end. */
   | 'cut'
-  /** Requests are taken and never answered. */
+  /** Requests are accepted and never get a response. */
   | 'silence'
   | '429'
-  /** A field of a block is not that of its hash. */
+  /** A field of a block contradicts its hash. */
   | 'wrong-block'
-  /** A block that was never on the chain, with a hash of its own. */
+  /** The block was never on the chain, and has its own correct hash. */
   | 'forged-block'
   | 'wrong-proof'
 export type FeedFault =
   | 'none'
   | 'cut'
   | 'silence'
-  /** After some frames. */
+  /** The feed falls silent after some frames. */
   | 'falls silent'
   | 'garbage'
 
 export type ProxyOptions = {
   readonly target: string
-  /** undefined: all. */
+  /** undefined: all methods. */
   readonly methods?: readonly string[]
   readonly callsPerSecond?: number
   readonly delayMs?: number
-  /** Methods that `delayMs` is of; undefined: all. */
+  /** The methods with a delay of `delayMs`; undefined: all. */
   readonly delayed?: readonly string[]
-  /** State is given of so many blocks below the head. */
+  /** State is available for this many blocks below the head. */
   readonly stateBlocks?: number
 }
 export type RelayOptions = { readonly target: string }
@@ -46,7 +49,7 @@ export type ToRelay =
 export type Wire<Fault> = {
   readonly url: string
   fault(fault: Fault): Promise<void>
-  /** Calls by method; frames. Forgets them, where the wire counts calls. */
+  /** Gives the calls by method, or the frames. The counts of calls start again from zero. */
   counts(): Promise<Readonly<Record<string, number>>>
   stop(): Promise<void>
 }
@@ -59,15 +62,15 @@ export const startRelay = (options: RelayOptions): Promise<Wire<FeedFault>> =>
 async function start<Fault>(file: URL, workerData: unknown): Promise<Wire<Fault>> {
   const worker = new Worker(file, { workerData })
   const [{ url }] = (await once(worker, 'message')) as [{ url: string }]
-  const ask = async (message: unknown) => {
-    const answer = once(worker, 'message')
+  const request = async (message: unknown) => {
+    const response = once(worker, 'message')
     worker.postMessage(message)
-    return (await answer)[0] as { counts: Record<string, number> }
+    return (await response)[0] as { counts: Record<string, number> }
   }
   return {
     url,
-    fault: async (fault) => void (await ask({ type: 'fault', fault })),
-    counts: async () => (await ask({ type: 'counts', isReset: true })).counts,
+    fault: async (fault) => void (await request({ type: 'fault', fault })),
+    counts: async () => (await request({ type: 'counts', isReset: true })).counts,
     async stop() {
       await worker.terminate()
     },

@@ -1,4 +1,4 @@
-/** Pieces of programs that call, create and destroy. */
+/** These pieces of programs call, create and destroy. */
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import { type Draft, op, push, pushDataOffset } from './draft.ts'
 import { bytes, callGas, length, offset, wei } from './operands.ts'
@@ -32,7 +32,7 @@ function callTo(draft: Draft, { dice }: Surroundings, to: bigint) {
   })
 }
 
-/** Where memory lies is on the stack already. `gas`: undefined: all that there is. */
+/** Writes a call; the memory range is on the stack already. `gas`: undefined passes all gas. */
 function callWith(
   draft: Draft,
   kind: number,
@@ -49,7 +49,7 @@ function callWith(
   op(draft, kind)
 }
 
-/** Looks at what came back, at times at more than that. */
+/** Reads the returned data, sometimes beyond its end. */
 function afterCall(draft: Draft, { dice }: Surroundings) {
   const kind = dice.int(6)
   if (kind === 0) return op(draft, 0x3d)
@@ -80,7 +80,7 @@ function precompileCall(draft: Draft, around: Surroundings) {
   afterCall(draft, around)
 }
 
-/** CREATE and CREATE2; the same program does it again at times, and meets its own contract. */
+/** Writes CREATE or CREATE2; a program may repeat it and meet its own contract. */
 export function creation(draft: Draft, around: Surroundings) {
   const { dice } = around
   const init = initCode(around)
@@ -97,7 +97,7 @@ export function creation(draft: Draft, around: Surroundings) {
     op(draft, isSalted ? 0xf5 : 0xf0)
   }
   if (dice.chance(0.5)) return
-  // Calls what it has just made.
+  // The call goes to the new contract.
   for (let left = 4; left > 0; left--) push(draft, 0n)
   push(draft, 0n)
   op(draft, 0x85, 0x5a, CALL)
@@ -109,7 +109,7 @@ function initCode(around: Surroundings): Uint8Array {
     case 0:
       return new Uint8Array(0)
     case 1:
-      // 0xef…, 0x60…, or nothing: one byte of memory.
+      // The init code returns one byte of memory: 0xef…, 0x60…, or others.
       return Uint8Array.of(
         0x60,
         dice.pick([0xef, 0x60, 0x00, 0x5b]),
@@ -121,7 +121,7 @@ function initCode(around: Surroundings): Uint8Array {
         0xf3,
       )
     case 2:
-      // RETURN of zeros around the bound of a contract's size.
+      // The init code returns zeros around the size limit of a contract.
       return Uint8Array.of(0x61, 0x60, dice.int(2), 0x5f, 0xf3)
     case 3:
       return bytes(dice, dice.int(12))
@@ -132,7 +132,7 @@ function initCode(around: Surroundings): Uint8Array {
   }
 }
 
-/** Init code that returns a program, after another one at times. */
+/** Makes init code that returns a program, sometimes after running another one. */
 function returning(around: Surroundings): Uint8Array {
   const inner = { ...around, nesting: around.nesting - 1 }
   const code = around.program(inner, 1 + around.dice.int(4))

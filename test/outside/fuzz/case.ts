@@ -1,29 +1,32 @@
-/** A case of the fuzzer: a small state and what one session does with it, as JSON that fits a line. */
+/** A case of the fuzzer has a small state and the steps of one session. Its JSON fits on a line. */
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 
 export type CaseAccount = {
   readonly nonce?: number
-  /** Wei. */
+  /** The balance in wei. */
   readonly balance?: Hex
   readonly code?: Hex
-  /** Slot → value, both as numbers in hex. */
+  /** Maps slots to values, both as numbers in hex. */
   readonly storage?: Readonly<Record<Hex, Hex>>
 }
 
 export type CaseMessage = {
   readonly from: Hex
-  /** undefined: create a contract. */
+  /** undefined: the message creates a contract. */
   readonly to?: Hex
   readonly value?: Hex
   readonly gas: number
   readonly input?: Hex
   readonly gasPrice?: number
   readonly baseFee?: number
-  /** How many blob hashes. */
+  /** The number of blob hashes. */
   readonly blobs?: number
 }
 
-/** Ends a run from outside: by steps, at the n-th look at the deadline, or by a reader that fails at its n-th answer. */
+/**
+ * A bound ends a run from outside: by steps, by the n-th check of the deadline, or by a failing
+ * n-th read.
+ */
 export type Bound =
   | { readonly fuel: number }
   | { readonly polls: number }
@@ -31,7 +34,9 @@ export type Bound =
 
 export type CaseStep =
   | { readonly do: 'begin' | 'end' | 'checkpoint' }
-  /** To the checkpoint with that place among those that are still there; to none where there is none. */
+  /**
+   * Reverts to the checkpoint with this index among the open ones; an invalid index has no effect.
+   */
   | { readonly do: 'revert'; readonly to: number }
   | { readonly do: 'warm'; readonly address: Hex; readonly keys?: readonly Hex[] }
   | { readonly do: 'balance'; readonly address: Hex; readonly wei: Hex }
@@ -49,15 +54,18 @@ export type RunStep = {
 }
 
 export type FuzzCase = {
-  /** A row of rules.ts. */
+  /** The name of a row in rules.ts. */
   readonly rules: string
-  /** Precompiled contracts that are elsewhere: low byte → address. */
+  /** Precompiled contracts at other addresses: low byte → address. */
   readonly moved?: Readonly<Record<number, Hex>>
   readonly accounts: Readonly<Record<Hex, CaseAccount>>
-  /** What the source has only when it is asked again: "account 0x…", "slot 0x… of 0x…", "code 0x…", "hash of block 5". */
+  /**
+   * Keys that the source has only after a fetch: "account 0x…", "slot 0x… of 0x…", "code 0x…",
+   * "hash of block 5".
+   */
   readonly missing?: readonly string[]
   readonly steps: readonly CaseStep[]
 }
 
-/** What a run shows, a line for each fact: two engines agree where the lists are equal. */
+/** An observation has a line for each fact of a run; two engines agree if their lists are equal. */
 export type Observation = readonly string[]

@@ -1,4 +1,6 @@
-/** Programs of the state tests (CONFORMANCE_DIR, statetest): accounts and calls of theirs, to be mutated. */
+/**
+ * Programs of the state tests (CONFORMANCE_DIR, statetest): their accounts and calls are mutated.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -13,11 +15,11 @@ const PACKS = join(
   process.env['CONFORMANCE_DIR'] ?? '../shared/conformance',
   'statetest/packs/visible',
 )
-/** What spins for seconds in a test finds nothing for its time here. */
+/** Tests that run for seconds find too little for their time here. */
 const SLOW =
   /TimeConsuming|QuadraticComplexity|vmPerformance|random_statetest|Attack|modexp|kzg|bls12/i
-const MOST_CODE_BYTES = 3_000
-const MOST_ACCOUNTS = 10
+const MAX_CODE_BYTES = 3_000
+const MAX_ACCOUNTS = 10
 
 export type CorpusTest = {
   readonly accounts: Readonly<Record<Hex, CaseAccount>>
@@ -35,7 +37,7 @@ type Unit = {
   readonly txs: readonly string[]
 }
 
-/** Tests of some packs, chosen by the dice; none where there is no corpus. */
+/** Reads the tests of some random packs; the list is empty without the corpus. */
 export function corpusTests(dice: Dice, packs: number): CorpusTest[] {
   if (!hasCorpus) return []
   const files = readdirSync(PACKS)
@@ -54,7 +56,7 @@ export function corpusTests(dice: Dice, packs: number): CorpusTest[] {
 function testOf({ pre, txs }: Unit, dice: Dice): CorpusTest[] {
   const entries = Object.entries(pre)
   const codeBytes = entries.reduce((sum, [, { code = '' }]) => sum + code.length / 2, 0)
-  if (entries.length > MOST_ACCOUNTS || codeBytes > MOST_CODE_BYTES) return []
+  if (entries.length > MAX_ACCOUNTS || codeBytes > MAX_CODE_BYTES) return []
   try {
     const transaction = decodeTransaction(hexToBytes(dice.pick(txs) as Hex))
     const { to, input, value } = transaction
@@ -69,7 +71,7 @@ function testOf({ pre, txs }: Unit, dice: Dice): CorpusTest[] {
       },
     ]
   } catch {
-    // A test of what is no transaction.
+    // The test's transaction is invalid.
     return []
   }
 }
@@ -86,11 +88,11 @@ const fields = ({ nonce, balance, code, storage }: Unit['pre'][string]): CaseAcc
 })
 const evenHex = (hex: string): Hex => (hex.length % 2 === 0 ? (hex as Hex) : `0x0${hex.slice(2)}`)
 
-/** One to three changes of bytes. `other` is where pieces come from. */
+/** Makes one to three changes of bytes. Inserted pieces come from `other`. */
 export function mutated(dice: Dice, code: Bytes, other: Bytes): Bytes {
   let bytes = [...code]
   for (let times = 1 + dice.int(3); times > 0; times--) bytes = mutatedOnce(dice, bytes, other)
-  return Uint8Array.from(bytes.slice(0, 2 * MOST_CODE_BYTES))
+  return Uint8Array.from(bytes.slice(0, 2 * MAX_CODE_BYTES))
 }
 
 function mutatedOnce(dice: Dice, code: readonly number[], other: Bytes): number[] {
@@ -112,7 +114,7 @@ function mutatedOnce(dice: Dice, code: readonly number[], other: Bytes): number[
       return bytes
     }
     case 4:
-      // Neighbours among the opcodes do much the same.
+      // Neighbouring opcodes are similar.
       if (at < bytes.length) bytes[at] = (bytes[at]! + (dice.chance(0.5) ? 1 : 255)) & 0xff
       return bytes
     default:

@@ -1,20 +1,23 @@
-/** A program while it is written: its bytes, how many words are on its stack, and data that is put behind its end. */
+/**
+ * A program while it is written: its bytes, the number of words on its stack, and data that follows
+ * its end.
+ */
 
 import { OPCODES } from '../../../engine/evm/opcodes.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 
 export type Draft = {
   readonly code: number[]
-  /** Words on the stack as far as is known. */
+  /** The number of words on the stack, as far as it is known. */
   depth: number
   readonly data: Bytes[]
-  /** Places of PUSH2 operands that say where a piece of data begins. */
+  /** The offsets of PUSH2 operands that refer to a piece of data. */
   readonly references: { readonly at: number; readonly data: number }[]
 }
 
 export const newDraft = (): Draft => ({ code: [], depth: 0, data: [], references: [] })
 
-/** Shortest form, or the form with `width` bytes. */
+/** Pushes a value in its shortest form, or with `width` bytes. */
 export function push(draft: Draft, value: bigint, width?: number): void {
   const digits = value === 0n ? '' : value.toString(16)
   const size = width ?? Math.ceil(digits.length / 2)
@@ -30,7 +33,7 @@ export function op(draft: Draft, ...codes: readonly number[]): void {
   }
 }
 
-/** Pushes the offset in the code at which `data` will lie. */
+/** Pushes the offset that `data` will have in the code. */
 export function pushDataOffset(draft: Draft, data: Bytes): void {
   draft.references.push({ at: draft.code.length + 1, data: draft.data.length })
   draft.data.push(data)
@@ -43,7 +46,7 @@ export function patch(draft: Draft, at: number, target: number): void {
   draft.code[at + 1] = target & 0xff
 }
 
-/** The words above that depth are dropped, or missing ones are made. */
+/** Brings the stack to this depth: extra words are dropped, and missing ones are pushed. */
 export function level(draft: Draft, depth: number): void {
   while (draft.depth > depth) op(draft, POP)
   while (draft.depth < depth) push(draft, 0n)

@@ -1,7 +1,7 @@
-/** How much gas a run had left before each of its steps. */
+/** This recorder notes the gas that a run had left before each of its steps. */
 import type { TraceStep } from '../../../engine/evm/engine.ts'
 
-/** Gas left before each step of the outermost frame, and how many steps there were in all. */
+/** The gas left before each step of the outermost frame, and the number of all steps. */
 export type GasOfRun = {
   readonly gas: number
   readonly left: readonly number[]
@@ -17,7 +17,8 @@ export function gasRecorder(): { step(step: TraceStep): void; result(gas: number
       steps++
       if (depth !== 0) return
       left.push(Number(gas))
-      // What leaves it just as much as it must not have, and one more.
+      // A limit that leaves this much gives SSTORE exactly the gas that it refuses; the sweep also
+      // tries one more.
       if (op === SSTORE) left.push(Number(gas) - SENTRY_GAS)
     },
     result: (gas) => ({ gas, left, steps }),
@@ -25,5 +26,5 @@ export function gasRecorder(): { step(step: TraceStep): void; result(gas: number
 }
 
 const SSTORE = 0x55
-/** SSTORE asks for more (EIP-2200). */
+/** SSTORE demands more gas than this (EIP-2200). */
 const SENTRY_GAS = 2_300

@@ -1,15 +1,18 @@
-/** The thread of one mutant: programs until it says something that the unchanged engine does not. */
+/**
+ * This thread tests one mutant: it runs programs until the mutant differs from the unchanged
+ * engine.
+ */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
-import { type HuntAnswer, type HuntTask, MUTANT_SIDE, PROGRAMS, SESSIONS, SIDE } from './hunt.ts'
+import { type HuntResponse, type HuntTask, MUTANT_SIDE, PROGRAMS, SESSIONS, SIDE } from './hunt.ts'
 import { mutantEngine } from './mutants.ts'
 import { search } from './search.ts'
 
 const SHRINK_MS = 1_000
 const { kind, mutant, module, seed, programs, progress }: HuntTask = workerData
 
-/** Notes whose session is open. */
+/** Wraps an engine and records whose session is open. */
 const watched = (engine: Engine, side: number): Engine => ({
   ...engine,
   openSession(...given) {
@@ -29,12 +32,12 @@ const pair = {
   repeats: 0,
 }
 const searching = search(pair, { seed, now: () => performance.now(), shrinkMs: SHRINK_MS })
-let answer: HuntAnswer = { one: undefined }
-for (let tried = 1; tried <= programs && answer.one === undefined; tried++) {
+let response: HuntResponse = { one: undefined }
+for (let tried = 1; tried <= programs && response.one === undefined; tried++) {
   const next = await searching.next()
-  // What the yardstick says wrong by itself finds no mutant.
+  // A fault that the yardstick shows by itself does not find a mutant.
   if (next !== undefined && next.difference.yardstick !== next.difference.tested)
-    answer = { one: next.one }
+    response = { one: next.one }
   Atomics.store(progress, PROGRAMS, tried)
 }
-parentPort!.postMessage(answer)
+parentPort!.postMessage(response)

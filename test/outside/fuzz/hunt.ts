@@ -1,4 +1,7 @@
-/** One mutant after another against the unchanged engine, each in a thread of its own, so that one that hangs can be ended. */
+/**
+ * Each mutant runs against the unchanged engine in its own thread, so that a mutant that hangs can
+ * be ended.
+ */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { compiled } from '../../engine/evm/fast/compiled.ts'
@@ -6,60 +9,66 @@ import type { FuzzCase } from './case.ts'
 import { FAST_MUTANTS } from './fast-mutants.ts'
 import { MUTANTS, type Mutant } from './mutants.ts'
 
-/** Which engine it is a copy of. */
+/** The engine of which the mutant is a copy. */
 export type Kind = 'reference' | 'fast'
 export type Hunted = {
   readonly kind: Kind
   readonly name: string
-  /** How it was found: by what it said, or by saying nothing. */
+  /** A mutant is found by a difference or by a hang. */
   readonly found: 'difference' | 'hang' | undefined
-  /** That shows it. */
+  /** The case that shows the mutant. */
   readonly one: FuzzCase | undefined
   readonly programs: number
   readonly seconds: number
 }
 
-/** What the thread is given. */
+/** The input of the thread. */
 export type HuntTask = {
   readonly kind: Kind
   readonly mutant: Mutant
-  /** Of a fast one. */
+  /** The compiled module of a fast mutant. */
   readonly module: Uint8Array | undefined
   readonly seed: number
   readonly programs: number
-  /** Sessions that were opened, whose the last one is, programs that were tried. */
+  /** The words are: opened sessions, the owner of the last one, and programs that were tried. */
   readonly progress: Int32Array<SharedArrayBuffer>
 }
 export const [SESSIONS, SIDE, PROGRAMS] = [0, 1, 2] as const
-/** In SIDE: the mutant's own. */
+/** In SIDE this value stands for the mutant. */
 export const MUTANT_SIDE = 2
-export type HuntAnswer = { readonly one: FuzzCase | undefined }
+export type HuntResponse = { readonly one: FuzzCase | undefined }
 
-/** Processor time of its thread; on the clock several times as much, should others want the processors. */
-const MOST_MS = 60_000
-const MOST_CLOCK_MS = 600_000
-/** Processor time in one session of the mutant beyond which it hangs: the longest takes two seconds. */
+/**
+ * The limit of the thread's processor time; the wall clock allows several times as much for a busy
+ * machine.
+ */
+const MAX_MS = 60_000
+const MAX_CLOCK_MS = 600_000
+/**
+ * A mutant hangs after this much processor time in one session; the longest session takes two
+ * seconds.
+ */
 const HANG_MS = 15_000
-const LOOK_MS = 500
-const MOST_AT_ONCE = 4
+const CHECK_MS = 500
+const MAX_AT_ONCE = 4
 
-/** All whose name contains `only`. */
+/** Tests all mutants whose names contain `only`. */
 export async function hunt(options: {
   readonly seed: number
   readonly programs: number
   readonly only: string
-  readonly tell: (hunted: Hunted) => void
+  readonly onHunted: (hunted: Hunted) => void
 }): Promise<void> {
-  const { seed, programs, only, tell } = options
+  const { seed, programs, only, onHunted } = options
   const all = [
     ...FAST_MUTANTS.map((mutant) => ({ kind: 'fast' as const, mutant })),
     ...MUTANTS.map((mutant) => ({ kind: 'reference' as const, mutant })),
   ]
   const left = all.filter(({ mutant }) => mutant.name.includes(only)).values()
   const hunter = async () => {
-    for (const one of left) tell(await huntOne({ ...one, seed, programs }))
+    for (const one of left) onHunted(await huntOne({ ...one, seed, programs }))
   }
-  const atOnce = Math.min(availableParallelism(), MOST_AT_ONCE)
+  const atOnce = Math.min(availableParallelism(), MAX_AT_ONCE)
   await Promise.all(Array.from({ length: atOnce }, hunter))
 }
 
@@ -72,41 +81,43 @@ async function huntOne(options: Omit<HuntTask, 'module' | 'progress'>): Promise<
   const started = performance.now()
   const worker = new Worker(new URL('hunt-worker.ts', import.meta.url), { workerData })
   const watch = silence(worker, progress)
-  const answer = await Promise.race([answerOf(worker), watch.heard])
+  const response = await Promise.race([responseOf(worker), watch.received])
   watch.stop()
   await worker.terminate()
-  const isHang = answer === 'hang'
-  const one = typeof answer === 'string' ? undefined : answer.one
+  const isHang = response === 'hang'
+  const one = typeof response === 'string' ? undefined : response.one
   return {
-    ...{ kind, name: mutant.name, one },
+    kind,
+    name: mutant.name,
+    one,
     found: isHang ? 'hang' : one === undefined ? undefined : 'difference',
     programs: progress[PROGRAMS]!,
     seconds: (performance.now() - started) / 1_000,
   }
 }
 
-function answerOf(worker: Worker): Promise<HuntAnswer> {
-  const { promise, resolve, reject } = Promise.withResolvers<HuntAnswer>()
+function responseOf(worker: Worker): Promise<HuntResponse> {
+  const { promise, resolve, reject } = Promise.withResolvers<HuntResponse>()
   worker.once('message', resolve)
   worker.once('error', reject)
   worker.once('exit', () => reject(new Error('the thread ended without an answer')))
   return promise
 }
 
-/** Ends where the mutant does not come back, or where the time is over. */
+/** Resolves when the mutant hangs, or when the time is over. */
 function silence(worker: Worker, progress: Int32Array) {
-  const { promise: heard, resolve } = Promise.withResolvers<'hang' | 'late'>()
-  const until = performance.now() + MOST_CLOCK_MS
+  const { promise: received, resolve } = Promise.withResolvers<'hang' | 'late'>()
+  const until = performance.now() + MAX_CLOCK_MS
   let [last, since] = [-1, 0]
-  const look = async () => {
+  const check = async () => {
     const sessions = Atomics.load(progress, SESSIONS)
     const usage = await worker.cpuUsage().catch(() => undefined)
     const usedMs = usage === undefined ? 0 : (usage.user + usage.system) / 1_000
     if (sessions !== last) [last, since] = [sessions, usedMs]
     const isMutants = Atomics.load(progress, SIDE) === MUTANT_SIDE
     if (usedMs - since > HANG_MS && isMutants) resolve('hang')
-    else if (usedMs > MOST_MS || performance.now() > until) resolve('late')
+    else if (usedMs > MAX_MS || performance.now() > until) resolve('late')
   }
-  const timer = setInterval(() => void look(), LOOK_MS)
-  return { heard, stop: () => clearInterval(timer) }
+  const timer = setInterval(() => void check(), CHECK_MS)
+  return { received, stop: () => clearInterval(timer) }
 }

@@ -1,4 +1,7 @@
-/** Sequences as compilers write them: a translation makes one step of each, which may differ from its opcodes. */
+/**
+ * Sequences like those of compilers. A translation fuses each into one step, which may differ from
+ * its opcodes.
+ */
 import type { Dice } from '../cost/random.ts'
 import { type Draft, op, patch, push } from './draft.ts'
 import { offset, word } from './operands.ts'
@@ -18,16 +21,16 @@ export function idiom(draft: Draft, { dice }: Surroundings): void {
   dice.pick(IDIOMS)(draft, dice)
 }
 
-/** So many words on the stack at least. */
+/** Ensures at least this many words on the stack. */
 function need(draft: Draft, dice: Dice, words: number) {
   while (draft.depth < words) push(draft, word(dice))
 }
 
-/** At most 32 bits. */
+/** Draws a number of at most 32 bits. */
 const small = (dice: Dice): bigint =>
   dice.pick([0n, 1n, 4n, 32n, 0xffn, BigInt(dice.int(70_000)), 0xffffffffn])
 
-/** Writes a jump over `between`, which is seen where it runs. */
+/** Writes a jump over `between`, whose effect is visible if it runs. */
 function over(draft: Draft, jump: number, between: () => void) {
   const at = draft.code.length + 1
   push(draft, 0n, 2)
@@ -37,7 +40,7 @@ function over(draft: Draft, jump: number, between: () => void) {
   op(draft, JUMPDEST)
 }
 
-/** (1 << n) - 1. */
+/** The idiom computes (1 << n) - 1. */
 function mask(draft: Draft, dice: Dice) {
   need(draft, dice, 1)
   push(draft, 1n)
@@ -94,7 +97,7 @@ function pops(draft: Draft, dice: Dice) {
   for (let left = count; left > 0; left--) op(draft, POP)
 }
 
-/** As a function returns. */
+/** The idiom is the return of a function. */
 function popsAndJump(draft: Draft, dice: Dice) {
   const at = draft.code.length + 1
   push(draft, 0n, 2)
@@ -106,13 +109,16 @@ function popsAndJump(draft: Draft, dice: Dice) {
   op(draft, JUMPDEST)
 }
 
-/** As a function is called. */
+/** The idiom is the call of a function. */
 function pushAndJump(draft: Draft, dice: Dice) {
   push(draft, small(dice))
   over(draft, JUMP, () => {})
 }
 
-/** A comparison, perhaps turned. What is jumped over turns the bits of the word on top. */
+/**
+ * The idiom is a comparison, perhaps negated. The code that is jumped over inverts the bits of the
+ * top word.
+ */
 function test(draft: Draft, dice: Dice) {
   need(draft, dice, 3)
   if (dice.chance(0.3)) op(draft, DUP1)
@@ -123,7 +129,7 @@ function test(draft: Draft, dice: Dice) {
   over(draft, JUMPI, () => op(draft, NOT))
 }
 
-/** As a contract looks for the function that is called. */
+/** The idiom selects the called function of a contract. */
 function selector(draft: Draft, dice: Dice) {
   const wanted = small(dice)
   push(draft, dice.chance(0.5) ? wanted : dice.pick([small(dice), wanted | (1n << 64n)]))

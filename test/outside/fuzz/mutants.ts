@@ -1,4 +1,7 @@
-/** Engines with one fault each: a second copy of the reference engine, with an opcode or the journal changed while it is loaded. */
+/**
+ * Engines with one fault each. A second copy of the reference engine has an opcode or the journal
+ * changed at load time.
+ */
 import { registerHooks } from 'node:module'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { applyEdits, type Edit } from '../../kit/edits.ts'
@@ -82,7 +85,7 @@ const ROWS: readonly Row[] = [
   ],
 ]
 
-/** Both look at the bound: the package, and before it the engine. */
+/** Both the package and the engine before it check the bound, so both are changed. */
 const RETURN_DATA_BOUND: Mutant = {
   name: 'RETURNDATACOPY reads a byte too far',
   edits: [
@@ -106,11 +109,14 @@ export const MUTANTS: readonly Mutant[] = [
 ]
 
 const ROOT = new URL('../../../', import.meta.url).href
-/** Modules that a mutant has for itself. */
+/** A mutant has its own copies of these modules. */
 const OWN = /^(engine\/evm\/(reference|journal)\/|node_modules\/@ethereumjs\/evm\/)/
 const REFERENCE = '../../../engine/evm/reference/reference.ts'
 
-/** A copy of its own: whoever loads a module under a name with a query gets what that module loads under the same query. */
+/**
+ * Loads a copy of the engine. A module that is loaded with a query loads its own imports with the
+ * same query.
+ */
 export async function mutantEngine(mutant: Mutant): Promise<Engine> {
   const query = `?mutant=${encodeURIComponent(mutant.name)}`
   const hooks = registerHooks({

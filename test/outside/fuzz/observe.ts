@@ -1,4 +1,4 @@
-/** Runs a case on an engine and writes down all that can be seen of it. */
+/** This module runs a case on an engine and records everything observable. */
 import type {
   BlockEnv,
   Engine,
@@ -30,8 +30,8 @@ export const FUZZ_BLOCK: BlockEnv = {
   blobBaseFee: 3n,
 }
 
-/** What is missing is fetched at most as often in one step. */
-const MOST_FETCHES = 400
+/** Missing keys are fetched at most this often in one step. */
+const MAX_FETCHES = 400
 
 type Running = {
   readonly session: Session
@@ -42,9 +42,11 @@ type Running = {
 }
 
 /**
- * @param repeats how often a run is taken back and done again, so that code becomes warm; an answer that differs is a line more
- * @param state of the case, where somebody has made it already
- * @returns lines; the same of two engines that agree
+ * Runs a case.
+ * @param repeats how often a run is reverted and repeated, so that code becomes warm; a different
+ * result adds a line
+ * @param state of the case, if it exists already
+ * @returns lines, which are equal for engines that agree
  */
 export async function observe(
   engine: Engine,
@@ -61,7 +63,7 @@ export async function observe(
     try {
       await fetching(running, () => take(running, step))
     } catch (error) {
-      // No engine may throw; what is left of the session says nothing.
+      // No engine may throw, and the session is unusable after an error.
       lines.push(`threw ${error}`)
       return lines
     }
@@ -73,7 +75,7 @@ export async function observe(
   return lines
 }
 
-/** Gas of the runs of a case, by their places in it; of those before something is thrown. */
+/** Records the gas of a case's runs by their index, up to the first error. */
 export async function observeGas(engine: Engine, one: FuzzCase): Promise<Map<number, GasOfRun>> {
   const running: Running = {
     ...open(engine, one, stateOf(one)),
@@ -124,9 +126,9 @@ function readText(session: Session, address: Hex): string {
   return `${address} ${nonce} ${balance} ${bytesToHex(codeHash)} ${session.code(at).length} ${bytesToHex(session.slot(at, wordOf('0x1')))}`
 }
 
-/** Does it again for as long as something is missing. */
+/** Repeats the action for as long as keys are missing. */
 async function fetching(running: Running, act: () => Promise<void> | void): Promise<void> {
-  for (let tries = 0; tries < MOST_FETCHES; tries++)
+  for (let tries = 0; tries < MAX_FETCHES; tries++)
     try {
       return await act()
     } catch (error) {
@@ -140,7 +142,7 @@ function take(running: Running, step: CaseStep): Promise<void> | void {
   const { session, checkpoints } = running
   switch (step.do) {
     case 'begin':
-      return session.beginTransaction()
+      return session.startTransaction()
     case 'end':
       session.endTransaction()
       running.lines.push(...diffLines(session.diff(0), false))
@@ -184,44 +186,48 @@ function change(session: Session, step: Change) {
   }
 }
 
-/** Plain first, then, where it is traced, once more: both say the same. */
+/**
+ * Runs a step plainly first, then again with a trace if the step has one; both results must be
+ * equal.
+ */
 async function takeRun(running: Running, step: RunStep): Promise<void> {
   const { session, lines, repeats } = running
-  // As the layer above does, always: an engine may rely on it that who runs is warm.
+  // The caller's layer always does this too, so an engine may rely on a warm sender.
   session.warm(hexToBytes(step.message.from))
   if (step.message.to !== undefined) session.warm(hexToBytes(step.message.to))
   if (step.bound !== undefined) return takeBounded(running, step)
   const before = session.checkpoint()
   const message = messageOf(step.message)
-  const tell = async () => {
+  const runOnce = async () => {
     const outcome = await outcomeLine(running, message)
-    // What a message that failed has warmed is gone with its transaction, and an engine may have warmed it before its frame.
+    // The warm set of a failed message disappears with its transaction. An engine may have extended
+    // that set before the message's frame.
     const warm = outcome.startsWith('success') ? [accessedText(session.accessed())] : []
     return [outcome, ...diffLines(session.diff(before), true), ...warm]
   }
   let plain: string[] | undefined
-  const again = step.trace === undefined ? repeats : Math.max(1, repeats)
-  for (let count = 0; count < again; count++) {
-    const told = await tell()
+  const rounds = step.trace === undefined ? repeats : Math.max(1, repeats)
+  for (let count = 0; count < rounds; count++) {
+    const observed = await runOnce()
     session.revert(before)
-    plain ??= told
-    if (told.join('\n') !== plain.join('\n'))
-      lines.push(`run ${count + 1} differs from the first:`, ...told, 'it was:', ...plain)
+    plain ??= observed
+    if (observed.join('\n') !== plain.join('\n'))
+      lines.push(`run ${count + 1} differs from the first:`, ...observed, 'it was:', ...plain)
   }
   const trace = step.trace === undefined ? undefined : recorder(step.trace)
   if (trace !== undefined) session.setTrace(trace.sink)
-  const told = await tell()
+  const observed = await runOnce()
   session.setTrace(undefined)
-  // Hundreds of thousands of steps: too many arguments.
+  // The lines are pushed one by one, because hundreds of thousands would be too many arguments.
   for (const line of trace?.lines() ?? []) lines.push(line)
-  lines.push(...told)
-  if (plain !== undefined && told.join('\n') !== plain.join('\n'))
+  lines.push(...observed)
+  if (plain !== undefined && observed.join('\n') !== plain.join('\n'))
     lines.push('a run before it differs from this one:', ...plain)
 }
 
 async function outcomeLine(running: Running, message: Message): Promise<string> {
   const { session, reader } = running
-  for (let tries = 0; tries < MOST_FETCHES; tries++) {
+  for (let tries = 0; tries < MAX_FETCHES; tries++) {
     const before = reader.isLacking() ? stateLines(session) : undefined
     const outcome: Outcome = await session.run(message)
     if (outcome.status !== 'missing') return outcomeText(outcome)
@@ -240,7 +246,9 @@ async function runBare(running: Running, message: CaseMessage): Promise<void> {
   await outcomeLine(running, messageOf(message))
 }
 
-/** Where it stopped, or whether it did at all, is the engine's own affair: the session must be as before. */
+/**
+ * Runs with a bound. The engine may stop anywhere or not at all, but the session must be as before.
+ */
 async function takeBounded(running: Running, { message, bound }: RunStep): Promise<void> {
   const { session, reader, lines } = running
   const before = session.checkpoint()

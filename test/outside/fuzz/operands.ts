@@ -1,4 +1,7 @@
-/** Numbers where an EVM goes wrong: around powers of two, signs, memory's words, sizes and addresses. */
+/**
+ * Numbers at which an EVM makes mistakes: around powers of two, signs, memory words, sizes and
+ * addresses.
+ */
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import type { Dice } from '../cost/random.ts'
 
@@ -13,7 +16,7 @@ const EDGES: readonly bigint[] = [
   ...[MIN_SIGNED, MIN_SIGNED + 1n, MAX, MAX - 1n, MAX - 2n, MAX - 31n, MAX - 255n],
 ]
 
-/** For arithmetic. */
+/** Draws an operand for arithmetic. */
 export function word(dice: Dice): bigint {
   switch (dice.int(8)) {
     case 0:
@@ -39,7 +42,7 @@ export function randomBits(dice: Dice, bits: number): bigint {
   return BigInt.asUintN(bits, value)
 }
 
-/** Where memory begins: odd as often as not, and at times so far out that nobody can pay. */
+/** Draws a memory offset: often unaligned, and sometimes too far to be payable. */
 export function offset(dice: Dice): bigint {
   if (dice.chance(0.93)) return BigInt(dice.int(dice.chance(0.8) ? 100 : 1_200))
   return dice.pick([
@@ -80,6 +83,6 @@ export function bytes(dice: Dice, size: number): Uint8Array {
 
 export const hexOf = (data: Uint8Array): Hex => `0x${Buffer.from(data).toString('hex')}`
 export const hexNumber = (value: bigint): Hex => `0x${value.toString(16)}`
-/** Digits with spaces between, for code that is written by hand. */
+/** Decodes digits with spaces between, for handwritten code. */
 export const hexBytes = (digits: string): Uint8Array =>
   Buffer.from(digits.replaceAll(' ', ''), 'hex')

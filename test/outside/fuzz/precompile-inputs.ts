@@ -1,17 +1,17 @@
-/** Inputs of precompiled contracts, right ones and ones that are spoilt. */
+/** Inputs of precompiled contracts, valid ones and spoilt ones. */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bigintToBytes, concatBytes } from '../../../engine/primitives/words.ts'
 import { CURVES } from '../../fixtures/curve-inputs.ts'
 import type { Dice } from '../cost/random.ts'
 import { bytes, hexBytes } from './operands.ts'
 
-/** Low part of the address → valid inputs. What costs milliseconds is short. */
+/** Maps the low part of the address to valid inputs. The lists of expensive contracts are short. */
 export type PrecompileInputs = readonly (readonly [precompile: number, inputs: readonly Bytes[]])[]
 
 const words = (...values: readonly bigint[]): Bytes =>
   concatBytes(...values.map((value) => bigintToBytes(value, 32)))
 
-/** Signed by the key 0x46…46: EIP-155's example. */
+/** The input is signed by the key 0x46…46, the example of EIP-155. */
 const SIGNED = hexBytes(
   'daf5a779ae972f972197303d7b574746c7ef83eadac0f2791ad23db92e4c8e53' +
     '000000000000000000000000000000000000000000000000000000000000001b' +
@@ -61,7 +61,7 @@ export function precompileInputs(): PrecompileInputs {
   ]
 }
 
-/** At most one thing is wrong with it. */
+/** Spoils an input in at most one way. */
 export function spoilt(dice: Dice, input: Bytes): Bytes {
   const copy = Uint8Array.from(input)
   switch (dice.int(7)) {

@@ -1,4 +1,7 @@
-/** Programs of known shape: the stack holds what each opcode takes, mostly, and operands lie where mistakes are made. */
+/**
+ * Programs of known shape: the stack mostly has each opcode's operands, and the operands are values
+ * at which mistakes happen.
+ */
 import { OPCODES } from '../../../engine/evm/opcodes.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { Dice } from '../cost/random.ts'
@@ -19,13 +22,13 @@ export function program(around: Surroundings, pieces: number): Bytes {
   return finish(draft)
 }
 
-/** Share of the programs that call themselves. */
+/** This share of the programs calls itself. */
 const SELF_CALLING = 0.3
 
 const ARITHMETIC = [
   ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
   ...[0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e],
-  // What goes wrong at one of their places only.
+  // These opcodes are repeated because they fail for few operands only.
   ...[0x08, 0x0b, 0x0b, 0x1a, 0x1a, 0x1d],
 ]
 const ENVIRONMENT = [
@@ -59,7 +62,7 @@ function piece(draft: Draft, around: Surroundings) {
   }
 }
 
-/** Often what is there already, so that values flow on. */
+/** Writes an operand; it is often a value of the stack, so that results flow on. */
 function operand(draft: Draft, dice: Dice): void {
   if (draft.depth > 0 && dice.chance(0.35)) op(draft, 0x80 + dice.int(Math.min(draft.depth, 16)))
   else push(draft, word(dice))
@@ -79,7 +82,7 @@ function arithmetic(draft: Draft, { dice }: Surroundings) {
   op(draft, code)
 }
 
-/** Of a shift, or the place of a byte. */
+/** Draws a shift width, or the index of a byte. */
 function bitsOrBytes(dice: Dice): bigint {
   if (dice.chance(0.1)) return word(dice)
   return BigInt(dice.chance(0.4) ? dice.pick(BITS_OR_BYTES) : dice.int(dice.chance(0.8) ? 34 : 300))
@@ -152,7 +155,10 @@ function logged(draft: Draft, { dice }: Surroundings) {
   op(draft, 0xa0 + topics)
 }
 
-/** Over some pieces, or not; now and then into nowhere. */
+/**
+ * Writes a jump over some pieces, which is sometimes conditional, and sometimes goes to an invalid
+ * target.
+ */
 function branch(draft: Draft, around: Surroundings) {
   const { dice } = around
   const isConditional = dice.chance(0.7)
@@ -191,7 +197,7 @@ function arithmeticOrMemory(draft: Draft, around: Surroundings): void {
   around.dice.pick([arithmetic, arithmetic, memory, storage])(draft, around)
 }
 
-/** What no compiler writes. */
+/** Writes code that no compiler writes. */
 function wild(draft: Draft, { dice }: Surroundings) {
   switch (dice.int(5)) {
     case 0:
@@ -199,7 +205,7 @@ function wild(draft: Draft, { dice }: Surroundings) {
     case 4:
       return fill(draft, dice)
     case 1: {
-      // To the bound of the stack.
+      // The loop fills the stack up to its limit.
       const start = draft.code.length
       op(draft, 0x5b)
       push(draft, 0n)
@@ -216,7 +222,7 @@ function wild(draft: Draft, { dice }: Surroundings) {
   }
 }
 
-/** The stack, to its bound or just beyond. */
+/** Fills the stack up to its limit, or just beyond. */
 function fill(draft: Draft, dice: Dice) {
   const words = 1_021 + dice.int(4)
   while (draft.depth < words) op(draft, 0x5f)
@@ -225,7 +231,7 @@ function fill(draft: Draft, dice: Dice) {
   if (dice.chance(0.6)) op(draft, 0x00)
 }
 
-/** Most return what is on the stack. */
+/** Writes the end of a program; most programs return the values of the stack. */
 function ending(draft: Draft, dice: Dice) {
   const kind = dice.int(20)
   if (kind === 0) return op(draft, 0x00)

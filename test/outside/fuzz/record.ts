@@ -1,4 +1,4 @@
-/** What a session shows, in words: outcomes, diffs, warm sets, frames and steps. */
+/** This module formats what a session shows: outcomes, diffs, warm sets, frames and steps. */
 
 import { createHash } from 'node:crypto'
 import type { Outcome, TraceSink, TraceStep } from '../../../engine/evm/engine.ts'
@@ -10,27 +10,27 @@ import type { Log } from '../../../engine/primitives/receipt.ts'
 import type { AccessList } from '../../../engine/primitives/transaction.ts'
 import type { AccountState, StateDiff } from '../../../engine/state/diff.ts'
 
-/** Bytes beyond which only a digest of them is told. */
-const SHOWN_BYTES = 200
+/** Longer bytes are printed as a digest. */
+const PRINTED_BYTES = 200
 
-/** In hex; of what is long its length and a digest. */
-export const shown = (bytes: Bytes): string =>
-  bytes.length <= SHOWN_BYTES
+/** Formats bytes in hex; long ones as their length and a digest. */
+export const textOf = (bytes: Bytes): string =>
+  bytes.length <= PRINTED_BYTES
     ? bytesToHex(bytes)
     : `${bytes.length} bytes ${createHash('sha1').update(bytes).digest('hex')}`
 
 export const logText = ({ address, topics, data }: Log): string =>
-  `${bytesToHex(address)} [${topics.map(bytesToHex).join(' ')}] ${shown(data)}`
+  `${bytesToHex(address)} [${topics.map(bytesToHex).join(' ')}] ${textOf(data)}`
 
 export function outcomeText(outcome: Outcome): string {
   switch (outcome.status) {
     case 'success': {
       const { gasLeft, refund, output, logs, created } = outcome
       const contract = created === undefined ? '' : ` created ${bytesToHex(created)}`
-      return `success left ${gasLeft} refund ${refund} output ${shown(output)}${contract} logs ${logs.map(logText).join(', ')}`
+      return `success left ${gasLeft} refund ${refund} output ${textOf(output)}${contract} logs ${logs.map(logText).join(', ')}`
     }
     case 'revert':
-      return `revert left ${outcome.gasLeft} output ${shown(outcome.output)}`
+      return `revert left ${outcome.gasLeft} output ${textOf(outcome.output)}`
     case 'halt':
       return `halt: ${outcome.reason}`
     case 'missing':
@@ -46,8 +46,8 @@ const accountText = (account: AccountState | undefined): string =>
     : `${account.nonce}/${account.balance}/${bytesToHex(account.codeHash).slice(0, 10)}`
 
 /**
- * Sorted: a diff says what changed, and not in which order.
- * @param isOpen before the end of the transaction: an account that is empty and one that is not there are the same then
+ * Formats a diff in sorted order, because a diff does not define an order.
+ * @param isOpen before the end of the transaction, where an empty account equals an absent one
  */
 export function diffLines(diff: StateDiff, isOpen: boolean): string[] {
   return diff
@@ -56,7 +56,7 @@ export function diffLines(diff: StateDiff, isOpen: boolean): string[] {
       const changes = slots
         .map((slot) => `${[slot.key, slot.before, slot.after].map(wordText).join(' ')}`)
         .toSorted()
-      const newCode = code === undefined ? '' : ` code ${shown(code)}`
+      const newCode = code === undefined ? '' : ` code ${textOf(code)}`
       return `diff ${bytesToHex(address)} ${accountText(before)} -> ${accountText(isOpen && isNobody(after) ? undefined : after)}${newCode} {${changes.join(', ')}}`
     })
     .toSorted()
@@ -73,7 +73,10 @@ export const accessedText = (list: AccessList): string =>
     )
     .join(' ')
 
-/** Lines are written while the session runs; whether a touch is told before its step or after it nobody sees. */
+/**
+ * Records lines while the session runs. Touches are recorded apart, because their order relative to
+ * steps is not observable.
+ */
 export function recorder(detail: 'frames' | 'steps') {
   const [lines, touches]: [string[], string[]] = [[], []]
   return { sink: sinkOf(detail, lines, touches), lines: () => [...lines, ...touches] }
@@ -86,13 +89,13 @@ function sinkOf(detail: 'frames' | 'steps', lines: string[], touches: string[]):
     enter(kind, from, to, value, gas, input) {
       const target = to === undefined ? '-' : bytesToHex(to)
       lines.push(
-        `${indent()}${kind} ${bytesToHex(from)} ${target} value ${value} gas ${gas} input ${shown(input)}`,
+        `${indent()}${kind} ${bytesToHex(from)} ${target} value ${value} gas ${gas} input ${textOf(input)}`,
       )
       depth++
     },
     exit(error, gasUsed, output) {
       depth--
-      lines.push(`${indent()}end ${error ?? 'ok'} used ${gasUsed} output ${shown(output)}`)
+      lines.push(`${indent()}end ${error ?? 'ok'} used ${gasUsed} output ${textOf(output)}`)
     },
     touch({ op, address, target, key, isFailed }) {
       const what = [target, key].flatMap((bytes) => (bytes === undefined ? [] : bytesToHex(bytes)))
@@ -108,30 +111,35 @@ function sinkOf(detail: 'frames' | 'steps', lines: string[], touches: string[]):
   return {
     ...frames,
     step(step) {
-      const isWhole = steps < WHOLE_STEPS || steps % THEN_EVERY === 0
+      const isComplete = steps < FULL_STEPS || steps % THEN_EVERY === 0
       steps++
-      lines.push(`${indent()}${stepText(step)}${isWhole ? wordsText(step) : ''}`)
+      lines.push(`${indent()}${stepText(step)}${isComplete ? wordsText(step) : ''}`)
     },
   }
 }
-/** Of a long run stack and memory are told now and then: a stack of 1,000 words costs as much as all else. */
-const WHOLE_STEPS = 300
+/**
+ * The first steps of a run print the stack and memory in full, later steps only now and then. A
+ * stack of 1,000 words costs as much as everything else.
+ */
+const FULL_STEPS = 300
 const THEN_EVERY = 8
 
 const nameOf = (op: number): string => OPCODES[op]?.name ?? `0x${op.toString(16)}`
 
 function stepText({ pc, op, gas, cost, depth, address, refund, error }: TraceStep): string {
-  const place = `${depth} ${bytesToHex(address)} ${pc} ${nameOf(op)}`
-  return `${place} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''}`
+  const step = `${depth} ${bytesToHex(address)} ${pc} ${nameOf(op)}`
+  return `${step} gas ${gas} cost ${cost} refund ${refund} ${error ?? ''}`
 }
 
 function wordsText(step: TraceStep): string {
   const stack = step.stack()
   const words = stack
-    .slice(-STACK_SHOWN)
+    .slice(-STACK_PRINTED)
     .map((word) => word.toString(16))
     .join(' ')
-  return ` stack ${stack.length}: ${words} memory ${shown(step.memory())} returned ${shown(step.returnData())}`
+  return ` stack ${stack.length}: ${words} memory ${textOf(step.memory())} returned ${textOf(step.returnData())}`
 }
-/** From the top: what lies deeper was shown when it was pushed. */
-const STACK_SHOWN = 4
+/**
+ * The top words of the stack are printed, because deeper ones were printed when they were pushed.
+ */
+const STACK_PRINTED = 4

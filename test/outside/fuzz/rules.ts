@@ -1,9 +1,9 @@
-/** Rules that the fuzzer runs under, made by the table of forks itself. */
+/** The fuzzer runs under these rules, which the table of forks makes. */
 import { FORKS } from '../../../engine/chainspec/forks.ts'
 import { rulesOf } from '../../../engine/chainspec/rules.ts'
 import type { Rules } from '../../../engine/chainspec/types.ts'
 
-/** Newest fork of the chain → its rules. On the first chain no OP fork is active. */
+/** Maps the newest fork of a chain to its rules. No OP fork is active on the first chains. */
 const ROWS = [
   ...['cancun', 'prague', 'osaka'].map((newest) => rulesUntil(newest, false)),
   ...['ecotone', 'fjord', 'granite', 'isthmus', 'jovian', 'karst'].map((newest) =>
@@ -16,7 +16,7 @@ export const RULES: ReadonlyMap<string, Rules> = new Map(ROWS)
 function rulesUntil(newest: string, isOptimism: boolean): [string, Rules] {
   const names = FORKS.map(({ name }) => name as string)
   const firstOptimism = names.indexOf('bedrock')
-  // An OP chain takes the EVM's forks with its own: the newest with the forks that came with it.
+  // An OP chain activates Ethereum forks with its own, so the newest such fork applies.
   const ethereum = !isOptimism
     ? newest
     : names.indexOf(newest) >= names.indexOf('isthmus')

@@ -1,4 +1,7 @@
-/** Cases by dice: accounts with programs, and a session of some transactions over them. */
+/**
+ * This module makes random cases: accounts with programs, and a session of some transactions over
+ * them.
+ */
 import type { Bytes, Hex } from '../../../engine/primitives/bytes.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
@@ -75,7 +78,7 @@ function ownAccounts({ dice, precompiles }: Sources, isRaw: boolean): Accounts {
     balance: '0x64',
     code: `0xef0100${dice.pick([CONTRACTS[0]!, CONTRACTS[1]!, DELEGATED, NOBODY, lowAddress(2), PLAIN]).slice(2)}`,
   }
-  // What a creation meets: a contract, an account that has sent, storage of nobody, money.
+  // A creation may meet a contract, an account that has sent, orphaned storage, or a balance.
   if (dice.chance(0.3))
     accounts[dice.pick(created)] = dice.pick<CaseAccount>([
       { nonce: 1 },
@@ -135,7 +138,10 @@ function missing(dice: Dice, accounts: Accounts): string[] {
   return [...new Set(found)]
 }
 
-/** One to four transactions, as the layer above makes them, with marks that some of them go back to. */
+/**
+ * Makes one to four transactions like the execution layer does, with checkpoints to which some of
+ * them revert.
+ */
 function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): CaseStep[] {
   const steps: CaseStep[] = []
   const targets = Object.keys(accounts) as Hex[]
@@ -143,10 +149,11 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
   let nonce = accounts[SENDER]?.nonce ?? 0
   for (let left = transactions; left > 0; left--) {
     const isTakenBack = dice.chance(0.25)
-    // Whether all was taken back shows in what runs afterwards.
+    // A later run shows whether everything was reverted.
     if (isTakenBack && left === 1 && dice.chance(0.7)) left++
     if (isTakenBack) steps.push({ do: 'checkpoint' })
-    // Before the transaction, as the layer above does: what it writes is the original value then.
+    // The override precedes the transaction, like in the execution layer, and defines the original
+    // values.
     if (dice.chance(isTakenBack ? 0.4 : 0.12)) steps.push(override(dice, accounts))
     steps.push({ do: 'begin' })
     const message = messageOf(dice, targets, test)
@@ -156,7 +163,7 @@ function session(dice: Dice, accounts: Accounts, test: CorpusTest | undefined): 
     steps.push({ do: 'nonce', address: SENDER, nonce: ++nonce })
     if (dice.chance(0.15)) steps.push({ do: 'run', message, bound: bound(dice) })
     if (dice.chance(0.3)) {
-      // As when gas is estimated: the same transaction goes on as if this had not been.
+      // An estimation of gas runs the same transaction like this and reverts it.
       const gas = message.gas * (1 + dice.int(2))
       const other = { ...message, gas, gasPrice: (message.gasPrice ?? 0) + 1 }
       const mark = isTakenBack ? 1 : 0

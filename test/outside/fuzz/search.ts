@@ -1,4 +1,7 @@
-/** The search: a case after another, each from dice of its own, so that one is the same whatever came before it. */
+/**
+ * The search makes one case after another. Each has its own random numbers, so that it does not
+ * depend on earlier cases.
+ */
 
 import { mulberry32 } from '../../kit/run-options.ts'
 import { diceOf } from '../cost/random.ts'
@@ -12,23 +15,23 @@ import { swept } from './sweep.ts'
 
 export type Finding = {
   readonly index: number
-  /** What findings of one cause have in common; of the second and later ones nothing is shrunk. */
+  /** Findings of one cause share this text; later ones of the same kind are not shrunk. */
   readonly kind: string
   readonly isNew: boolean
   readonly one: FuzzCase
   readonly difference: Difference
 }
 
-/** Packs of state tests that a search reads. */
+/** A search reads this many packs of state tests. */
 const PACKS = 6
-/** One case in so many is done with every limit of gas, the others with a few. */
+/** One case in this many is swept with every gas limit, the others with a few limits. */
 const FULL_SWEEP_EVERY = 10
 const POINTS = 4
 
 export type SearchOptions = {
   readonly seed: number
   readonly now: () => number
-  /** How long a finding may be shrunk. */
+  /** The time limit of shrinking a finding. */
   readonly shrinkMs: number
 }
 
@@ -39,9 +42,9 @@ export function search(pair: Pair, { seed, now, shrinkMs }: SearchOptions) {
   let index = -1
   let runs = 0
   return {
-    /** Runs of the engines that were compared. */
+    /** Counts the compared runs of the engines. */
     runs: () => runs,
-    /** undefined: the engines agree on the next case. */
+    /** Tries the next case; undefined: the engines agree. */
     async next(): Promise<Finding | undefined> {
       index++
       const dice = diceOf(mulberry32(seedOf(seed, index)))
@@ -59,8 +62,8 @@ export function search(pair: Pair, { seed, now, shrinkMs }: SearchOptions) {
         now,
         untilMs: now() + shrinkMs,
       })
-      const shown = (await differenceOf(pair, small)) ?? difference
-      return { index, kind, isNew, one: small, difference: shown }
+      const textOf = (await differenceOf(pair, small)) ?? difference
+      return { index, kind, isNew, one: small, difference: textOf }
     },
   }
 }
@@ -68,13 +71,13 @@ export function search(pair: Pair, { seed, now, shrinkMs }: SearchOptions) {
 const seedOf = (seed: number, index: number): number =>
   Math.imul(seed + 1, 0x9e3779b1) ^ Math.imul(index + 1, 0x85ebca6b)
 
-/** A smaller case must show the same. */
+/** Whether a smaller case shows the same kind of difference. */
 async function isSame(pair: Pair, one: FuzzCase, wanted: Difference): Promise<boolean> {
   const found = await differenceOf(pair, one)
   return found !== undefined && kindOf(found) === kindOf(wanted)
 }
 
-/** What both say, without its numbers. */
+/** Formats the responses of both engines without numbers. */
 const kindOf = ({ yardstick, tested }: Difference): string =>
   [yardstick, tested]
     .map((lines) => lines.split(' | ')[0]!)

@@ -1,4 +1,7 @@
-/** Programs that call themselves: what the inner frame has changed, and taken back or not, the outer one looks at afterwards. */
+/**
+ * These programs call themselves. The outer frame reads what the inner frame has changed, and
+ * perhaps reverted.
+ */
 import type { Dice } from '../cost/random.ts'
 import { creation } from './calls.ts'
 import { type Draft, op, patch, push, pushDataOffset } from './draft.ts'
@@ -14,12 +17,12 @@ const [TLOAD, TSTORE, LOG0, CALL, CALLCODE, DELEGATECALL, STATICCALL] = [
 ]
 const KINDS = [CALL, CALL, CALL, CALLCODE, DELEGATECALL, DELEGATECALL, STATICCALL]
 
-/** Bytes of calldata by which the inner frame knows that it is one. */
+/** The length of the calldata tells the inner frame that it is one. */
 const INNER_LENGTH = 1n
-/** Transient slot that holds the address of a contract which destroys itself when it is called. */
+/** This transient slot has the address of a contract that destroys itself when it is called. */
 const DOOMED_KEY = 7n
 
-/** The whole of a program. */
+/** Writes a complete program. */
 export function selfCalling(
   draft: Draft,
   around: Surroundings,
@@ -39,7 +42,7 @@ export function selfCalling(
   for (let rounds = 1 + dice.int(2); rounds > 0; rounds--) {
     for (let left = dice.int(3); left > 0; left--) change(draft, around)
     callSelf(draft, dice)
-    for (let left = 1 + dice.int(3); left > 0; left--) look(draft, around)
+    for (let left = 1 + dice.int(3); left > 0; left--) inspect(draft, around)
     if (dice.chance(0.3)) piece(draft, around)
   }
   ending(draft, dice)
@@ -84,7 +87,7 @@ const CHANGES: readonly (readonly [weight: number, write: Family])[] = [
   [2, callWithValue],
   [2, creation],
   [1, logNothing],
-  [2, look],
+  [2, inspect],
 ]
 const CHANGE_WEIGHTS = CHANGES.reduce((sum, [weight]) => sum + weight, 0)
 
@@ -102,7 +105,7 @@ function store(draft: Draft, dice: Dice, code: number) {
   op(draft, code)
 }
 
-/** Of a change that is changed again, what was refunded is taken back. */
+/** Changes a slot several times, so that earlier refunds are cancelled. */
 function rewrite(draft: Draft, { dice }: Surroundings) {
   const key = slotKey(dice)
   for (let left = 2 + dice.int(2); left > 0; left--) {
@@ -133,8 +136,8 @@ function callDoomed(draft: Draft) {
 }
 
 /**
- * Init code of contracts that destroy themselves: CALLER SELFDESTRUCT. One counts its calls in its storage before it, one does it where
- * the price of gas is odd.
+ * Init code of contracts that destroy themselves: CALLER SELFDESTRUCT. One first counts its calls
+ * in its storage; another does it only for an odd gas price.
  */
 const DOOMED_BY_PRICE = hexBytes('6a 3a600116600857005b33ff 5f 52 600b 6015 f3')
 const DOOMED = [
@@ -161,7 +164,7 @@ function makeDoomed(draft: Draft, dice: Dice) {
   op(draft, TSTORE)
 }
 
-function look(draft: Draft, around: Surroundings) {
+function inspect(draft: Draft, around: Surroundings) {
   const { dice } = around
   switch (dice.int(8)) {
     case 0:

@@ -1,11 +1,15 @@
-/** Makes a case smaller for as long as its engines disagree. */
+/** This module makes a case smaller for as long as its engines disagree. */
 import { OPCODES } from '../../../engine/evm/opcodes.ts'
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { CaseAccount, CaseStep, FuzzCase } from './case.ts'
 import { hexOf } from './operands.ts'
 
-/** @param isFailing whether it still shows what the case shows; @param untilMs on the clock of `now` */
+/**
+ * Shrinks a case.
+ * @param isFailing whether a smaller case still shows the difference
+ * @param untilMs the end by the clock of `now`
+ */
 export async function shrunk(
   first: FuzzCase,
   isFailing: (one: FuzzCase) => Promise<boolean>,
@@ -25,7 +29,7 @@ export async function shrunk(
   return best
 }
 
-/** From the coarse to the fine. */
+/** Yields smaller cases, with the coarse reductions first. */
 function* candidates(one: FuzzCase): Generator<FuzzCase> {
   const { steps, missing, moved, ...rest } = one
   for (const part of pieces(steps)) yield { ...one, steps: part }
@@ -38,7 +42,7 @@ function* candidates(one: FuzzCase): Generator<FuzzCase> {
     for (const accounts of simplerAccounts(one.accounts, address)) yield { ...one, accounts }
 }
 
-/** Without a stretch: halves first, single ones last. */
+/** Yields the list without a stretch: halves first, single entries last. */
 function* pieces<T>(list: readonly T[]): Generator<T[]> {
   for (const [from, to] of stretches(list.length)) yield [...list.slice(0, from), ...list.slice(to)]
 }
@@ -48,7 +52,7 @@ function* stretches(length: number): Generator<[from: number, to: number]> {
     for (let at = 0; at < length; at += size) yield [at, Math.min(length, at + size)]
 }
 
-/** What PUSH2 says of places behind the gap is less by its size. */
+/** Reduces the PUSH2 targets behind a gap by the size of the gap. */
 function moved(opcodes: readonly (readonly number[])[], end: number, size: number): number[] {
   return opcodes.flatMap((opcode) => {
     const [op, high, low] = opcode
@@ -87,13 +91,16 @@ function* simplerAccounts(
   if (account === undefined) return
   yield others
   const { storage, code, ...rest } = account
-  const keep = (changed: CaseAccount) => ({ ...accounts, [address]: changed })
-  if (storage !== undefined) yield keep({ ...rest, ...(code === undefined ? {} : { code }) })
+  const retain = (changed: CaseAccount) => ({ ...accounts, [address]: changed })
+  if (storage !== undefined) yield retain({ ...rest, ...(code === undefined ? {} : { code }) })
   if (code === undefined) return
-  for (const shorter of simplerCode(code)) yield keep({ ...account, code: shorter })
+  for (const shorter of simplerCode(code)) yield retain({ ...account, code: shorter })
 }
 
-/** Without stretches of opcodes; then with no-ops in their place, so that jumps still meet; then with smaller operands. */
+/**
+ * Yields the code without stretches of opcodes, then with no-ops instead so that jumps still match,
+ * then with smaller operands.
+ */
 function* simplerCode(code: Hex): Generator<Hex> {
   const opcodes = split(hexToBytes(code))
   for (const [from, to] of stretches(opcodes.length)) {
@@ -115,7 +122,7 @@ function* simplerCode(code: Hex): Generator<Hex> {
   }
 }
 
-/** An opcode with its immediate bytes each. */
+/** Splits code into opcodes with their immediate bytes. */
 function split(code: Uint8Array): number[][] {
   const found: number[][] = []
   for (let at = 0; at < code.length; ) {

@@ -1,4 +1,7 @@
-/** What the pieces of a program know: dice, whom they may call, and how a further program is written. */
+/**
+ * Every piece of a program gets these: random numbers, callable addresses, and the writer of
+ * further programs.
+ */
 import type { Bytes, Hex } from '../../../engine/primitives/bytes.ts'
 import type { Dice } from '../cost/random.ts'
 import type { Draft } from './draft.ts'
@@ -9,15 +12,15 @@ export type Surroundings = {
   readonly dice: Dice
   readonly addresses: readonly Hex[]
   readonly precompiles: PrecompileInputs
-  /** How deep programs may contain further ones, as init code. */
+  /** The depth to which programs may contain further ones, as init code. */
   readonly nesting: number
   program(around: Surroundings, pieces: number): Bytes
 }
 
-/** Writes a piece of a program. */
+/** A family writes one kind of piece. */
 export type Family = (draft: Draft, around: Surroundings) => void
 
-/** With dirt above its 20 bytes at times. */
+/** Draws an address, sometimes with non-zero bits above its 20 bytes. */
 export function addressOf({ dice, addresses }: Surroundings): bigint {
   const address = BigInt(dice.pick(addresses))
   return dice.chance(0.07) ? address | BigInt.asUintN(256, word(dice) << 160n) : address

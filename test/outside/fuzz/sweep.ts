@@ -1,15 +1,24 @@
-/** The same case with every run done before with less gas: as much as each prefix of its steps takes, one less and one more. */
+/**
+ * A sweep repeats every run of a case with less gas first. The limits are the gas after each prefix
+ * of its steps, one less and one more.
+ */
 import type { Engine } from '../../../engine/evm/engine.ts'
 import type { Dice } from '../cost/random.ts'
 import type { CaseStep, FuzzCase } from './case.ts'
 import type { GasOfRun } from './gas.ts'
 import { observeGas } from './observe.ts'
 
-/** Steps of the reference engine that a case may take for it, and limits of a run that is swept as a whole. */
-const MOST_STEPS = 6_000
-const MOST_LIMITS = 240
+/**
+ * A case may take this many steps of the reference engine to be swept; a fully swept run may have
+ * this many limits.
+ */
+const MAX_STEPS = 6_000
+const MAX_LIMITS = 240
 
-/** @param points limits for each run; undefined: all, where the run is short enough */
+/**
+ * Sweeps a case.
+ * @param points limits for each run; undefined: all, where the run is short enough
+ */
 export async function swept(
   engine: Engine,
   one: FuzzCase,
@@ -17,7 +26,7 @@ export async function swept(
 ): Promise<FuzzCase> {
   const costs = await observeGas(engine, one)
   const steps: CaseStep[] = []
-  let marks = 0
+  let checkpoints = 0
   for (const [at, step] of one.steps.entries()) {
     const found = costs.get(at)
     if (step.do === 'run' && found !== undefined)
@@ -25,10 +34,10 @@ export async function swept(
         steps.push(
           { do: 'checkpoint' },
           { do: 'run', message: { ...step.message, gas } },
-          { do: 'revert', to: marks },
+          { do: 'revert', to: checkpoints },
         )
-    if (step.do === 'checkpoint') marks++
-    if (step.do === 'revert') marks = step.to
+    if (step.do === 'checkpoint') checkpoints++
+    if (step.do === 'revert') checkpoints = step.to
     steps.push(step)
   }
   return { ...one, steps }
@@ -38,7 +47,7 @@ function limits({ gas, left, steps }: GasOfRun, dice: Dice, points: number | und
   const sums = new Set<number>()
   for (const rest of left) for (const more of [-1, 0, 1]) sums.add(gas - rest + more)
   const all = [...sums].filter((limit) => limit >= 0 && limit < gas).toSorted((a, b) => a - b)
-  const most = Math.min(points ?? MOST_LIMITS, Math.floor(MOST_STEPS / Math.max(1, steps)))
-  if (all.length <= most) return all
-  return Array.from({ length: most }, () => dice.pick(all))
+  const max = Math.min(points ?? MAX_LIMITS, Math.floor(MAX_STEPS / Math.max(1, steps)))
+  if (all.length <= max) return all
+  return Array.from({ length: max }, () => dice.pick(all))
 }

@@ -1,4 +1,7 @@
-/** The state of a case as a reader: parts of it may be missing until they are fetched, and it can fail at any read. */
+/**
+ * This reader serves the state of a case. Parts may be missing until they are fetched, and any read
+ * can fail.
+ */
 import { type Bytes, type Hex, NO_BYTES } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
@@ -10,12 +13,12 @@ import { memoryReader } from '../../fixtures/memory-reader.ts'
 import type { CaseAccount, FuzzCase } from './case.ts'
 
 export type CaseReader = StateReader & {
-  /** What was missing is there from now on. */
+  /** Makes a missing part available. */
   fetch(what: string): void
   fetchAll(): void
-  /** Something is missing still. */
+  /** Whether a part is still missing. */
   isLacking(): boolean
-  /** The n-th read from now on fails; undefined: none. */
+  /** Makes the n-th read from now on fail; undefined: no read fails. */
   failAt(reads: number | undefined): void
 }
 
@@ -23,7 +26,7 @@ export const wordOf = (hex: Hex): Bytes => bigintToBytes(BigInt(hex), 32)
 export const bytesOrNone = (hex: Hex | undefined): Bytes =>
   hex === undefined || hex === '0x' ? NO_BYTES : hexToBytes(hex)
 
-/** What all runs of a case read. */
+/** Makes the state that all runs of a case read. */
 export const stateOf = ({ accounts }: FuzzCase): StateReader =>
   memoryReader({
     diff: Object.entries(accounts).flatMap(([address, account]) =>
@@ -33,35 +36,35 @@ export const stateOf = ({ accounts }: FuzzCase): StateReader =>
   })
 
 export function readerOf({ missing }: FuzzCase, reader: StateReader): CaseReader {
-  const away = new Set(missing)
+  const absent = new Set(missing)
   let left = Number.POSITIVE_INFINITY
-  const isAway = (what: () => string): boolean => {
+  const isAbsent = (what: () => string): boolean => {
     if (--left < 0) throw new ViewError('gone', 'the case lets this read fail')
-    return away.size > 0 && away.has(what())
+    return absent.size > 0 && absent.has(what())
   }
   const hex = (words: Uint32Array) => bytesToHex(bytesOf(words))
   return {
     account: (address, out, at) =>
-      isAway(() => `account ${hex(address)}`) ? 'missing' : reader.account(address, out, at),
+      isAbsent(() => `account ${hex(address)}`) ? 'missing' : reader.account(address, out, at),
     slot: (address, key, out, at) =>
-      isAway(() => `slot ${hex(key)} of ${hex(address)}`)
+      isAbsent(() => `slot ${hex(key)} of ${hex(address)}`)
         ? 'missing'
         : reader.slot(address, key, out, at),
-    code: (hash) => (isAway(() => `code ${bytesToHex(hash)}`) ? 'missing' : reader.code(hash)),
+    code: (hash) => (isAbsent(() => `code ${bytesToHex(hash)}`) ? 'missing' : reader.code(hash)),
     blockHash: (number) =>
-      isAway(() => `hash of block ${number}`) ? 'missing' : reader.blockHash(number),
+      isAbsent(() => `hash of block ${number}`) ? 'missing' : reader.blockHash(number),
     hasSlots: (address) => reader.hasSlots(address),
     slots: (address) => reader.slots(address),
-    fetch: (what) => void away.delete(what),
-    fetchAll: () => away.clear(),
-    isLacking: () => away.size > 0,
+    fetch: (what) => void absent.delete(what),
+    fetchAll: () => absent.clear(),
+    isLacking: () => absent.size > 0,
     failAt(reads) {
       left = reads ?? Number.POSITIVE_INFINITY
     },
   }
 }
 
-/** An account without nonce, balance and code is none to a reader. */
+/** An account without nonce, balance and code does not exist for a reader. */
 function accountDiff(address: Hex, account: CaseAccount): StateDiff {
   const code = bytesOrNone(account.code)
   const nonce = BigInt(account.nonce ?? 0)

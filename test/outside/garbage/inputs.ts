@@ -1,27 +1,33 @@
-/** What a feed may send in the place of flashblocks: 1 kB to 32 MiB of what is none, what was one, and what asks for far more than it is. */
+/**
+ * A feed may send these instead of flashblocks: 1 kB to 32 MiB of invalid data, or altered
+ * flashblocks. Some data expands far beyond its size.
+ */
 import { brotliCompressSync, constants } from 'node:zlib'
 import { flashblockJson } from '../../../engine/flashblocks/json.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 import { tableStream } from './tables.ts'
 
-export const LEAST_BYTES = 1_000
-export const MOST_BYTES = 32 << 20
+export const MIN_BYTES = 1_000
+export const MAX_BYTES = 32 << 20
 
 type Random = () => number
 export type Garbage = { readonly name: string; make(random: Random): Buffer }
 
 const byte = (value: number, length = 32) => new Uint8Array(length).fill(value)
 
-/** One clock for all processes of the machine. */
+/** Reads a clock that all processes of the machine share. */
 export const clockUs = (): bigint => process.hrtime.bigint() / 1_000n
 
-/** How the payloads of good flashblocks begin. */
+/** The payload ids of good flashblocks start with this. */
 const GOOD = '0xfeed'
-/** The number of a good flashblock. */
+/** Gives the number of a good flashblock. */
 export const goodNumber = ({ payloadId }: Flashblock): number | undefined =>
   payloadId.startsWith(GOOD) ? Number(`0x${payloadId.slice(GOOD.length)}`) : undefined
 
-/** A good one, with transactions of so many bytes in all; its gas is the time at which it was made. */
+/**
+ * Makes a good flashblock with transactions of this size in all; its gas is the time of its
+ * creation.
+ */
 export function flashblock(number: number, sizeBytes: number): Flashblock {
   const count = Math.max(1, Math.min(40_000, Math.ceil(sizeBytes / 700)))
   const each = Math.max(1, Math.floor(sizeBytes / count))
@@ -55,9 +61,9 @@ export function flashblock(number: number, sizeBytes: number): Flashblock {
   }
 }
 
-/** As many small as large ones, by their magnitude. */
-const anySize = (random: Random, most = MOST_BYTES): number =>
-  Math.floor(LEAST_BYTES * (most / LEAST_BYTES) ** random())
+/** Draws a size; each order of magnitude is equally likely. */
+const anySize = (random: Random, max = MAX_BYTES): number =>
+  Math.floor(MIN_BYTES * (max / MIN_BYTES) ** random())
 
 const compress = (bytes: Uint8Array, quality = 1): Buffer =>
   brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } })
@@ -71,13 +77,16 @@ function noise(random: Random, bytes: number): Buffer {
   return Buffer.from(words.buffer, 0, bytes)
 }
 
-/** Of half of the size, for hex has two digits a byte. */
-function honest(random: Random, most = MOST_BYTES): Buffer {
-  const json = flashblockJson(flashblock(7, anySize(random, most) / 2.2))
+/** Makes a flashblock of half the size, because hex has two digits for a byte. */
+function honest(random: Random, max = MAX_BYTES): Buffer {
+  const json = flashblockJson(flashblock(7, anySize(random, max) / 2.2))
   return Buffer.from(JSON.stringify({ ...json, payload_id: '0x0000000000000007' }))
 }
 
-/** One of: bits turned, cut off, a piece twice, a piece of something else, one character instead of another. */
+/**
+ * Makes one change. Bits are flipped, the end is cut off, a piece is repeated or replaced, or a
+ * character is exchanged.
+ */
 function mutate(bytes: Buffer, random: Random): Buffer {
   const at = Math.floor(random() * bytes.length)
   const length = Math.floor(random() * Math.min(1_000, bytes.length - at))
@@ -121,9 +130,9 @@ export const GARBAGE: readonly Garbage[] = [
   })),
   { name: 'brotli of 31 MB of spaces', make: () => compress(Buffer.alloc(31 << 20, 0x20)) },
   {
-    name: 'brotli of a large flashblock that is none',
+    name: 'brotli of a large invalid flashblock',
     make: (random) =>
-      framed(compress(Buffer.concat([honest(random, MOST_BYTES - 100), Buffer.from('x')]))),
+      framed(compress(Buffer.concat([honest(random, MAX_BYTES - 100), Buffer.from('x')]))),
   },
   { name: 'brotli of code tables', make: (random) => tableStream(anySize(random)) },
   ...(
@@ -134,12 +143,12 @@ export const GARBAGE: readonly Garbage[] = [
       ['spaces', (bytes) => repeated(' \n', bytes)],
       ['a number', (bytes) => repeated('9', bytes)],
       ['escaped quotes', (bytes) => `"${repeated('\\"', bytes - 10)}"`],
-      ['a string that does not end', (bytes) => `"${repeated('x', bytes)}`],
+      ['a string that is not closed', (bytes) => `"${repeated('x', bytes)}`],
       ['many keys', (bytes) => `{${keys(bytes, (at) => `k${at}`)}}`],
       ['keys that are numbers', (bytes) => `{${keys(bytes, (at) => String((at << 16) >>> 0))}}`],
     ] as const satisfies readonly (readonly [string, (bytes: number) => string])[]
   ).map(([name, text]) => ({
     name: `JSON: ${name}`,
-    make: (random: Random) => Buffer.from(`{"a":${text(anySize(random, MOST_BYTES - 100))}}`),
+    make: (random: Random) => Buffer.from(`{"a":${text(anySize(random, MAX_BYTES - 100))}}`),
   })),
 ]

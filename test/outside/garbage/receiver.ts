@@ -1,17 +1,20 @@
-/** The writer's thread in so far as feeds meet it: takes what they bring through the writer's mailbox, and notes when it came. */
+/**
+ * This thread replaces the writer: it takes the messages of the feeds through the writer's mailbox,
+ * and records their times.
+ */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { Mailbox } from '../../../engine/sources/writer/mailbox.ts'
 import type { FeedPacket } from '../../../engine/sources/writer/types.ts'
-import { listenToFeeds } from '../../../workers/feeds/listen.ts'
+import { listenToFeeds } from '../../../workers/feed-client/listen.ts'
 import { clockUs, goodNumber } from './inputs.ts'
 
-/** Of one feed. */
+/** The messages of one feed. */
 export type Received = {
-  /** Numbers of good flashblocks, in the order in which they came. */
+  /** The numbers of good flashblocks in the order of arrival. */
   readonly good: number[]
-  /** Milliseconds from when each was sent. */
+  /** The milliseconds since each was sent. */
   readonly lateMs: number[]
-  /** Decoded, and none that was sent as a good one. */
+  /** Messages that were decoded, but not sent as good flashblocks. */
   others: number
   connects: number
 }
@@ -23,13 +26,13 @@ function run(main: MessagePort, { ports }: { readonly ports: readonly MessagePor
   const feeds: Received[] = ports.map(() => ({ good: [], lateMs: [], others: 0, connects: 0 }))
   const mailbox = new Mailbox()
   let isRunning = false
-  function look(): void {
+  function check(): void {
     const event = mailbox.next(() => false)
     isRunning = event !== undefined
     if (event?.type !== 'packet') return
     take(event.packet as FeedPacket)
     listening.taken(event.packet)
-    setImmediate(look)
+    setImmediate(check)
   }
   function take({ message, feed }: FeedPacket): void {
     const to = feeds[feed]!
@@ -45,12 +48,12 @@ function run(main: MessagePort, { ports }: { readonly ports: readonly MessagePor
       if (event.isConnected) feeds[event.feed]!.connects++
     } else {
       mailbox.push({ type: 'packet', packet: event.packet })
-      if (!isRunning) look()
+      if (!isRunning) check()
     }
   })
-  main.on('message', (type: 'tell' | 'end') => {
+  main.on('message', (type: 'report' | 'end') => {
     main.postMessage({ type: 'received', feeds } satisfies FromReceiver)
-    if (type === 'tell') return
+    if (type === 'report') return
     listening.close()
     main.close()
   })

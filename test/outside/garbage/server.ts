@@ -1,7 +1,8 @@
 /**
- * A feed, in a process of its own, so that its memory and its work are nobody else's. The honest one sends a flashblock in each cadence;
- * the other one garbage as fast as it is taken, with a good flashblock after each tenth, and now and then a message that is too long.
- * Told by `process.send`: what it has sent, once it is asked to end.
+ * A feed runs in its own process, so that its memory and its work are separate. The honest feed
+ * sends a flashblock in each cadence. The other feed sends garbage as fast as it is taken, with a
+ * good flashblock after each tenth. Sometimes it sends a message that is too long. When the process
+ * is asked to end, it reports what it has sent by `process.send`.
  */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -9,14 +10,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { encodePacket, socketData } from '../../../engine/flashblocks/codec.ts'
 import { mulberry32 } from '../../kit/run-options.ts'
-import { flashblock, GARBAGE, type Garbage, MOST_BYTES } from './inputs.ts'
+import { flashblock, GARBAGE, type Garbage, MAX_BYTES } from './inputs.ts'
 
 export type ServerOptions = {
   readonly isHonest: boolean
   readonly seed: number
   readonly cadenceMs: number
-  /** Bytes of garbage after which no more is sent. */
-  readonly mostBytes: number
+  /** The bytes of garbage after which the feed sends no more. */
+  readonly maxBytes: number
 }
 export type ToServer = { readonly type: 'begin' } | { readonly type: 'end' }
 export type FromServer =
@@ -25,7 +26,7 @@ export type FromServer =
   /** All bytes of garbage are sent. */
   | { readonly type: 'empty' }
 export type Sent = {
-  /** Good ones: their numbers are 0 to this. */
+  /** The number of good flashblocks, which are numbered from 0. */
   readonly good: number
   readonly frames: number
   readonly bytes: number
@@ -33,13 +34,13 @@ export type Sent = {
   readonly kinds: Readonly<Record<string, number>>
 }
 
-/** Garbage has no more frames a second than a feed may have. */
-const LEAST_BETWEEN_MS = 6
+/** The interval limits garbage to the frames a second that a feed may have. */
+const MIN_BETWEEN_MS = 6
 const GOOD_EACH = 10
 const TOO_LONG_EACH = 60
-/** Of the magnitude that garbage may have: 12 MB. */
+/** The draw for the size of large garbage, which gives 12 MB. */
 const LARGE = 0.9
-/** How much may wait in the socket: what is not sent when the connection ends is lost. */
+/** This many bytes may wait in the socket; they are lost when the connection ends. */
 const QUEUED_BYTES = 1 << 20
 
 if (import.meta.main) await run(JSON.parse(process.argv[2]!) as ServerOptions)
@@ -47,24 +48,24 @@ if (import.meta.main) await run(JSON.parse(process.argv[2]!) as ServerOptions)
 async function run(options: ServerOptions): Promise<void> {
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: false })
   await once(server, 'listening')
-  const tell = (message: FromServer) => void process.send?.(message)
-  const feed = options.isHonest ? honestFeed(options) : garbageFeed(options, tell)
+  const notify = (message: FromServer) => void process.send?.(message)
+  const feed = options.isHonest ? honestFeed(options) : garbageFeed(options, notify)
   server.on('connection', (socket) => {
     socket.on('error', () => {})
-    feed.joined(socket)
+    feed.connected(socket)
   })
   process.on('message', async ({ type }: ToServer) => {
-    if (type === 'begin') return feed.begin()
-    // The sockets stay open, for what is under way: whoever has started this process ends it.
-    tell({ type: 'sent', sent: await feed.end() })
+    if (type === 'begin') return feed.start()
+    // The sockets stay open for data in transit, and the parent process ends this one.
+    notify({ type: 'sent', sent: await feed.end() })
   })
   process.once('disconnect', () => process.exit())
-  tell({ type: 'listening', port: (server.address() as AddressInfo).port })
+  notify({ type: 'listening', port: (server.address() as AddressInfo).port })
 }
 
 interface Feed {
-  joined(socket: WebSocket): void
-  begin(): void
+  connected(socket: WebSocket): void
+  start(): void
   end(): Promise<Sent>
 }
 
@@ -76,18 +77,18 @@ function honestFeed({ cadenceMs, seed }: ServerOptions): Feed {
   let bytes = 0
   let timer: NodeJS.Timeout | undefined
   const send = () => {
-    // Mostly small, some as large as a full block.
+    // Most flashblocks are small, and some are as large as a full block.
     const size = random() < 0.05 ? 1_000_000 : 2_000 + random() * 40_000
     const packet = encodePacket(flashblock(good++, size), good % 2 ? 'plain' : 'xlayer')
     bytes += packet.length
     socket?.send(socketData(packet))
   }
   return {
-    joined(opened) {
+    connected(opened) {
       connections++
       socket = opened
     },
-    begin() {
+    start() {
       timer = setInterval(send, cadenceMs)
     },
     async end() {
@@ -98,14 +99,14 @@ function honestFeed({ cadenceMs, seed }: ServerOptions): Feed {
 }
 
 function garbageFeed(
-  { seed, mostBytes }: ServerOptions,
-  tell: (message: FromServer) => void,
+  { seed, maxBytes }: ServerOptions,
+  notify: (message: FromServer) => void,
 ): Feed {
   const random = mulberry32(seed)
   const kinds: Record<string, number> = {}
   const made = new Map<string, Buffer>()
   let socket: WebSocket | undefined
-  let hasJoined = Promise.withResolvers<void>()
+  let hasConnected = Promise.withResolvers<void>()
   let connections = 0
   let good = 0
   let frames = 0
@@ -119,23 +120,23 @@ function garbageFeed(
     bytes += data.length
     to.send(data)
     while (to.bufferedAmount > QUEUED_BYTES && to.readyState === to.OPEN) await sleep(1)
-    await sleep(LEAST_BETWEEN_MS)
+    await sleep(MIN_BETWEEN_MS)
   }
-  /** Without anything behind it: the connection ends with it. */
+  /** Sends a message that is too long as the last one, because the connection ends with it. */
   async function sendTooLong(to: WebSocket): Promise<void> {
     const closed = once(to, 'close')
-    to.send(Buffer.alloc(MOST_BYTES + 1))
+    to.send(Buffer.alloc(MAX_BYTES + 1))
     await closed
   }
   function pick(): Buffer {
-    // Each of them once first, and large; then any.
+    // Each kind comes once first, in a large size; then the kinds are random.
     const first = GARBAGE[picked++]
     if (first !== undefined) return make(first, firstOf(LARGE, random))
     return make(GARBAGE[Math.floor(random() * GARBAGE.length)]!, random)
   }
   function make(kind: Garbage, random: () => number): Buffer {
     kinds[kind.name] = (kinds[kind.name] ?? 0) + 1
-    // Those that are always the same take a second to make.
+    // Kinds without randomness are made once, because each takes a second to make.
     const known = made.get(kind.name)
     if (known !== undefined) return known
     const data = kind.make(random)
@@ -144,38 +145,38 @@ function garbageFeed(
   }
   async function run(): Promise<void> {
     for (let turn = 1; !isOver; turn++) {
-      await hasJoined.promise
+      await hasConnected.promise
       const to = socket!
       if (turn % TOO_LONG_EACH === 0) {
-        hasJoined = Promise.withResolvers()
+        hasConnected = Promise.withResolvers()
         await sendTooLong(to)
-      } else if (turn % GOOD_EACH === 0 || bytes >= mostBytes)
+      } else if (turn % GOOD_EACH === 0 || bytes >= maxBytes)
         await send(to, encodePacket(flashblock(good++, 5_000)))
       else {
         await send(to, pick())
-        if (bytes >= mostBytes) tell({ type: 'empty' })
+        if (bytes >= maxBytes) notify({ type: 'empty' })
       }
     }
   }
   return {
-    joined(opened) {
+    connected(opened) {
       connections++
       socket = opened
-      hasJoined.resolve()
+      hasConnected.resolve()
     },
-    begin() {
+    start() {
       running = run()
     },
     async end() {
       isOver = true
-      hasJoined.resolve()
+      hasConnected.resolve()
       await running
       return { good, frames, bytes, connections, kinds }
     },
   }
 }
 
-/** This number, then those. */
+/** Gives this number first, then the others. */
 function firstOf(number: number, rest: () => number): () => number {
   let isFirst = true
   return () => {

@@ -1,4 +1,7 @@
-/** Brotli that costs far more than its bytes (RFC 7932): streams of code tables, each of which is used for one byte. */
+/**
+ * This Brotli data costs far more than its bytes (RFC 7932). Its streams consist of code tables,
+ * each of which is used for one byte.
+ */
 
 class BitWriter {
   readonly #bytes: number[] = []
@@ -10,7 +13,7 @@ class BitWriter {
       this.#count++
     }
   }
-  /** Zeros up to a whole byte. */
+  /** Adds zeros up to a full byte. */
   align(): void {
     this.#count = 8 * this.#bytes.length
   }
@@ -19,22 +22,26 @@ class BitWriter {
   }
 }
 
-/** A simple prefix code with one symbol. */
+/** Writes a simple prefix code with one symbol. */
 function oneSymbol(to: BitWriter, symbolBits: number, symbol: number): void {
   to.bits(1, 2)
   to.bits(0, 2)
   to.bits(symbol, symbolBits)
 }
 
-/** A metablock of one literal, whose three tables are read first; then one without data, which ends at a whole byte. */
+/**
+ * Makes a metablock of one literal, whose three tables are read first. A metablock without data
+ * follows, which ends at a full byte.
+ */
 function unit(): Uint8Array {
   const to = new BitWriter()
-  // The byte before ended inside: ISLAST 0, MNIBBLES 4, MLEN 1, compressed.
+  // The first bits are ISLAST 0, MNIBBLES 4, MLEN 1, compressed, because the byte before is full.
   to.bits(0, 1 + 2 + 16 + 1)
-  // One block type of each kind, no postfix and no direct distances, context mode 0, one tree of each kind.
+  // One block type of each kind, no postfix and no direct distances, context mode 0, one tree of
+  // each kind.
   to.bits(0, 3 + 2 + 4 + 2 + 1 + 1)
   oneSymbol(to, 8, 65)
-  // Insert one literal, copy none that the length leaves room for.
+  // The command inserts one literal; its copy length exceeds the remaining length and is ignored.
   oneSymbol(to, 10, 8)
   oneSymbol(to, 6, 0)
   // ISLAST 0, MNIBBLES 3: no data; reserved, MSKIPBYTES 0.
@@ -45,10 +52,10 @@ function unit(): Uint8Array {
   return to.bytes
 }
 
-/** A whole stream of about so many bytes, which inflates to a fifteenth of that. */
+/** Makes a stream of about this many bytes, which inflates to a fifteenth of that. */
 export function tableStream(bytes: number): Buffer {
   const head = new BitWriter()
-  // A window of 16 bits, then nothing up to a whole byte.
+  // A window of 16 bits, then no data up to a full byte.
   head.bits(0, 1)
   head.bits(0, 1)
   head.bits(3, 2)

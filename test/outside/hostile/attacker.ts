@@ -1,4 +1,7 @@
-/** The process of a hostile client: makes what it will send, sends it for some seconds when it is told to, says what came back, and ends. */
+/**
+ * The process of a hostile client makes its requests and sends them for some seconds on demand. It
+ * reports the outcomes and ends.
+ */
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,36 +14,41 @@ import { HTTP_ROWS } from './http.ts'
 import { SOCKET_ROWS } from './sockets.ts'
 import { WEBSOCKET_ROWS } from './websocket.ts'
 
-/** What comes to the sockets before it is JSON. */
-export const DOOR_ROWS: readonly Row[] = [...HTTP_ROWS, ...SOCKET_ROWS]
-export const ROWS: readonly Row[] = [...BODY_ROWS, ...DOOR_ROWS, ...CALL_ROWS, ...WEBSOCKET_ROWS]
+/** These rows attack the server before any JSON is parsed. */
+export const SERVER_ROWS: readonly Row[] = [...HTTP_ROWS, ...SOCKET_ROWS]
+export const ROWS: readonly Row[] = [...BODY_ROWS, ...SERVER_ROWS, ...CALL_ROWS, ...WEBSOCKET_ROWS]
 
-/** What an attacker is started with. */
+/** The arguments of an attacker's process. */
 export type Orders = {
   readonly row: string
   readonly port: number
   readonly seconds: number
   readonly seed: number
 }
-export type Told = {
-  /** How often each came back. */
+export type AttackReport = {
+  /** Counts each outcome. */
   readonly outcomes: Readonly<Record<string, number>>
-  /** Milliseconds of processor that sending took: it shares two with the node. */
+  /**
+   * The processor time of sending in milliseconds; the client shares two processors with the node.
+   */
   readonly processorMs: number
-  /** What was answered last, of the slowest. */
+  /** The slowest responses. */
   readonly slowest: readonly { readonly what: string; readonly ms: number }[]
 }
 export type Attacker = {
-  /** Sends; resolves when the process has ended and all its sockets with it. */
-  attack(): Promise<Told>
+  /** Sends the requests; resolves when the process has ended with all its sockets. */
+  attack(): Promise<AttackReport>
 }
 
 const FILE = fileURLToPath(import.meta.url)
 const SLOWEST = 3
-/** The first is 127.0.0.2: the honest clients have others. */
+/** The first address is 127.0.0.2, because the honest clients use others. */
 const FIRST_ADDRESS = 2
 
-/** Resolves when what it will send is made. @throws when the process ends before that */
+/**
+ * Starts the process; resolves when its requests are made.
+ * @throws when the process ends earlier
+ */
 export async function startAttacker(orders: Orders): Promise<Attacker> {
   const child = fork(FILE, [JSON.stringify(orders)])
   const forget = () => child.kill('SIGKILL')
@@ -50,13 +58,13 @@ export async function startAttacker(orders: Orders): Promise<Attacker> {
   if (isReady !== true) throw new Error(`no attacker for ${orders.row}`)
   return {
     async attack() {
-      let told: Told = { outcomes: { 'it ended early': 1 }, processorMs: 0, slowest: [] }
+      let report: AttackReport = { outcomes: { 'it ended early': 1 }, processorMs: 0, slowest: [] }
       child.once('message', (message) => {
-        told = message as Told
+        report = message as AttackReport
       })
       child.send('go')
       await ended
-      return told
+      return report
     },
   }
 }
@@ -69,7 +77,7 @@ async function run({ row, port, seconds, seed }: Orders): Promise<void> {
     port,
     from: Array.from({ length: addresses }, (_, at) => `127.0.0.${FIRST_ADDRESS + at}`),
     random: mulberry32(seed),
-    told(outcome, what, ms) {
+    report(outcome, what, ms) {
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
       if (what === undefined || ms === undefined) return
       slowest.push({ what, ms })
@@ -84,7 +92,7 @@ async function run({ row, port, seconds, seed }: Orders): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, seconds * 1_000))
   const { user, system } = process.cpuUsage(before)
   const processorMs = (user + system) / 1e3
-  process.send!({ outcomes, processorMs, slowest } satisfies Told, () => process.exit())
+  process.send!({ outcomes, processorMs, slowest } satisfies AttackReport, () => process.exit())
 }
 
 if (process.argv[1] === FILE) void run(JSON.parse(process.argv[2]!) as Orders)

@@ -1,7 +1,7 @@
-/** Bodies that are dear to read: texts that are nearly JSON, long pieces, ids. */
+/** These bodies are expensive to read: texts that are nearly JSON, long pieces, ids. */
 import { callOf, headOf, PATHS, pace, pick, post, type Row, type Target } from './attack.ts'
 
-/** A little below `--limit-body-bytes`. */
+/** The length is a little below `--limit-body-bytes`. */
 const BYTES = 1_990_000
 const PIECES = ['{', '}', '[', ']', ',', ':', '"k"', '"0x":', '"0x"', '1', '""', '\\', '"', ' ']
 
@@ -9,7 +9,7 @@ type Body = { readonly name: string; readonly bytes: Buffer }
 const repeated = (piece: string, bytes = BYTES) => Buffer.alloc(bytes, piece)
 const many = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at))
-/** A text in the place of the parameters of a request. */
+/** Puts a text in place of a request's parameters. */
 const asParams = (middle: Buffer, method = 'eth_chainId') =>
   Buffer.concat([
     Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":[`),
@@ -19,7 +19,7 @@ const asParams = (middle: Buffer, method = 'eth_chainId') =>
 const withId = (id: string) =>
   Buffer.from(`{"jsonrpc":"2.0","method":"eth_chainId","params":[],"id":${id}}`)
 
-/** A body so often a second, over a connection of its own each. */
+/** Sends a body this often a second, each over its own connection. */
 const bodyRow = (
   name: string,
   perSecond: number,
@@ -32,7 +32,7 @@ const bodyRow = (
       post(target, what, [headOf(bytes.length, pick(target.random, PATHS)), bytes])
     }),
 })
-/** The same, made beforehand, in an order of chance. */
+/** Sends bodies that are made beforehand, in a random order. */
 const madeRow = (
   name: string,
   perSecond: number,
@@ -49,49 +49,52 @@ const madeRow = (
   },
 })
 
-/** Two or three pieces, over and over: bare, as parameters, in a batch, behind a long opening. */
+/** Repeats two or three pieces: bare, as parameters, in a batch, after a long opening. */
 function bracketBomb(random: () => number): Body {
   const unit = many(random() < 0.4 ? 2 : 3, () => pick(random, PIECES)).join('')
   const form = pick(random, ['bare', 'params', 'batch', 'deep'] as const)
-  const room = BYTES - 100
+  const capacity = BYTES - 100
   const name = `${form} ${unit}`
-  if (form === 'params') return { name, bytes: asParams(repeated(unit, room)) }
+  if (form === 'params') return { name, bytes: asParams(repeated(unit, capacity)) }
   if (form === 'batch')
-    return { name, bytes: Buffer.concat([Buffer.from('[{},'), repeated(unit, room)]) }
+    return { name, bytes: Buffer.concat([Buffer.from('[{},'), repeated(unit, capacity)]) }
   if (form === 'deep')
-    return { name, bytes: Buffer.concat([Buffer.alloc(60, '{"a":['), repeated(unit, room)]) }
+    return { name, bytes: Buffer.concat([Buffer.alloc(60, '{"a":['), repeated(unit, capacity)]) }
   return { name, bytes: repeated(unit) }
 }
 
 const brokenTexts = (): readonly Body[] => [
-  { name: 'one list in the other', bytes: repeated('[') },
-  { name: 'one object in the other', bytes: repeated('{"a":') },
-  { name: 'lists to the bound, again and again', bytes: asParams(deepLists()) },
+  { name: 'lists inside lists, never closed', bytes: repeated('[') },
+  { name: 'objects inside objects, never closed', bytes: repeated('{"a":') },
+  { name: 'many lists, each as deep as allowed', bytes: asParams(deepLists()) },
   { name: 'an unterminated string', bytes: Buffer.concat([Buffer.from('"'), repeated('a')]) },
   { name: 'an unterminated string of quotes', bytes: repeated('\\"') },
   { name: 'backslashes', bytes: Buffer.concat([Buffer.from('["'), repeated('\\')]) },
-  { name: 'quotes behind many backslashes', bytes: repeated(`"${'\\'.repeat(9_999)}"`) },
+  { name: 'strings of many backslashes', bytes: repeated(`"${'\\'.repeat(9_999)}"`) },
   { name: 'escapes', bytes: asParams(repeated(`"${'\\u0041'.repeat(100)}",`, 1_896_000)) },
-  { name: 'escapes of halves of pairs', bytes: repeated('["\\ud800\\udc00\\udc00",') },
-  { name: 'keys that spell id', bytes: repeated('{"\\u0069d":1,') },
+  { name: 'escapes of single surrogates', bytes: repeated('["\\ud800\\udc00\\udc00",') },
+  { name: 'keys that are id in escapes', bytes: repeated('{"\\u0069d":1,') },
   { name: 'byte order marks', bytes: repeated('\ufeff') },
   { name: 'zeros', bytes: Buffer.alloc(BYTES) },
   { name: 'zeros in a string', bytes: asParams(Buffer.from(`"${'\0'.repeat(1_900_000)}"`)) },
-  { name: 'no UTF-8', bytes: Buffer.alloc(BYTES, 0xff) },
+  { name: 'bytes that are not UTF-8', bytes: Buffer.alloc(BYTES, 0xff) },
   { name: 'UTF-8 cut short', bytes: Buffer.alloc(BYTES, Buffer.from([0xf0, 0x9f])) },
-  { name: 'halves of pairs', bytes: Buffer.alloc(BYTES, Buffer.from([0x22, 0xed, 0xa0, 0x80])) },
-  { name: 'no UTF-8 in a string', bytes: asParams(quoted(Buffer.alloc(1_900_000, 0xc0))) },
+  { name: 'single surrogates', bytes: Buffer.alloc(BYTES, Buffer.from([0x22, 0xed, 0xa0, 0x80])) },
+  { name: 'a string that is not UTF-8', bytes: asParams(quoted(Buffer.alloc(1_900_000, 0xc0))) },
   { name: 'commas', bytes: repeated(',') },
   { name: 'colons', bytes: repeated(':') },
   { name: 'spaces', bytes: repeated(' ') },
   { name: 'lines', bytes: repeated('\r\n\t ') },
-  { name: 'values to the bound', bytes: asParams(Buffer.from(many(99_000, () => '[]').join())) },
-  { name: 'keys of addresses', bytes: asParams(keysOf(9_990, 20)) },
+  {
+    name: 'as many values as allowed',
+    bytes: asParams(Buffer.from(many(99_000, () => '[]').join())),
+  },
+  { name: 'keys that are addresses', bytes: asParams(keysOf(9_990, 20)) },
   { name: 'the same key', bytes: asParams(Buffer.from(`{${many(60, () => '"a":{}').join()}}`)) },
   { name: 'objects of 64 keys', bytes: asParams(Buffer.from(many(1_500, objectOf).join())) },
-  { name: 'ids, one after the other', bytes: repeated('{"id":1,"id":[') },
-  { name: 'params, one after the other', bytes: repeated('{"params":[],"params":[]},') },
-  { name: 'batches of nothing', bytes: repeated('[],') },
+  { name: 'several ids in one object', bytes: repeated('{"id":1,"id":[') },
+  { name: 'several params in one object', bytes: repeated('{"params":[],"params":[]},') },
+  { name: 'empty batches', bytes: repeated('[],') },
   { name: 'words', bytes: asParams(repeated('true,false,null,', 1_200_000)) },
 ]
 const deepLists = () =>
@@ -152,21 +155,21 @@ const kindsOfIds = (): readonly Body[] =>
     ['digits', '7'.repeat(LETTERS)],
     ['digits below one', `0.${'7'.repeat(LETTERS)}`],
     ['an exponent', `1e${'7'.repeat(LETTERS)}`],
-    ['no number', '+-.eE'.repeat(300_000)],
+    ['letters of a number that are not a number', '+-.eE'.repeat(300_000)],
     ['a float', '-1.5e-300'],
     ['a list', `[${'1,'.repeat(49_000)}1]`],
     ['an object', `{"a":"${'a'.repeat(LETTERS)}"}`],
     ['lists in lists', '['.repeat(60) + ']'.repeat(60)],
     ['escapes', `"${'\\u0416'.repeat(300_000)}"`],
     ['short escapes', `"${'\\n'.repeat(LETTERS)}"`],
-    ['halves of pairs', `"${'\\ud800'.repeat(300_000)}"`],
+    ['single surrogates', `"${'\\ud800'.repeat(300_000)}"`],
     ['quotes', `"${'\\"'.repeat(LETTERS)}"`],
     ['control characters', `"${'\\u0001'.repeat(300_000)}"`],
     ['letters', `"${'i'.repeat(1_900_000)}"`],
     ['true', 'true'],
     ['space before it', `${' '.repeat(LETTERS)}1`],
   ].map(([name, id]) => ({ name: name!, bytes: withId(id!) }))
-/** One for each of many requests of a batch. */
+/** Each of many requests in a batch has a long id. */
 const idsOfBatch = (): Body => {
   const id = 'ж'.repeat(9_000)
   const body = `[${many(100, () => callOf('eth_chainId', [], id)).join()}]`

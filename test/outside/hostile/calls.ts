@@ -1,8 +1,8 @@
-/** Calls that cost the node more than they cost their client. */
+/** These calls cost the node more than they cost their client. */
 import { callOf, headOf, PATHS, pace, pick, post, type Row, type Target } from './attack.ts'
 
 type Random = () => number
-/** Requests so often a second, each made when it is due. */
+/** Sends requests this often a second, each made when it is due. */
 const callRow = (
   name: string,
   perSecond: number,
@@ -16,7 +16,7 @@ const callRow = (
       post(target, what, [headOf(bytes.length, pick(target.random, PATHS)), bytes], count)
     }),
 })
-/** Requests of long texts that are the same each time but for their first parts. */
+/** Sends long requests that differ only in their first parts. */
 const longRow = (
   name: string,
   perSecond: number,
@@ -32,9 +32,9 @@ const longRow = (
     return () =>
       pace(perSecond, (count) => {
         const { what, head, rest } = pick(target.random, made)
-        const begin = Buffer.from(head(count))
+        const start = Buffer.from(head(count))
         const path = pick(target.random, PATHS)
-        post(target, what, [headOf(begin.length + rest.length, path), begin, rest])
+        post(target, what, [headOf(start.length + rest.length, path), start, rest])
       })
   },
 })
@@ -45,15 +45,15 @@ const word = (at: number) => `0x${at.toString(16).padStart(64, '0')}`
 const many = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at))
 const quantity = (value: number) => `0x${Math.floor(value).toString(16)}`
-/** Four bytes, each time others. */
+/** Makes four bytes, which differ each time. */
 const dataOf = (count: number) => `0x${count.toString(16).padStart(8, '0')}`
-const head = (method: string, begin: string) => (count: number) =>
-  `{"jsonrpc":"2.0","id":${count},"method":"${method}","params":[${begin}`
+const head = (method: string, start: string) => (count: number) =>
+  `{"jsonrpc":"2.0","id":${count},"method":"${method}","params":[${start}`
 const fixed = (method: string, ...params: readonly unknown[]) => {
   const text = JSON.stringify(params)
   return { what: method, head: head(method, ''), rest: `${text.slice(1)}}` }
 }
-/** Of the node's first account. */
+/** The node has the key of its first account. */
 const UNLOCKED = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 
 const hashed: Row = longRow('web3_sha3 of 1 MB, 80/s', 80, () => [
@@ -90,9 +90,12 @@ const longParams: Row = longRow('a megabyte for other methods, 20/s', 20, () => 
   fixed('eth_simulateV1', { blockStateCalls: [{ calls: many(9_000, () => ({})) }] }),
 ])
 
-/** JUMPDEST PUSH1 0 JUMP. */
+/** The loop is JUMPDEST PUSH1 0 JUMP. */
 const LOOP = '0x5b600056'
-/** As LOOP, with a megabyte hashed; with memory that grows; with calls of itself; with slots written; with a pairing of nothing. */
+/**
+ * The loops after the first hash a megabyte, grow memory, call themselves, write slots, and pair
+ * nothing.
+ */
 const LOOPS = [
   LOOP,
   '0x5b620fffff5f20505f56',
@@ -129,7 +132,7 @@ function relative(random: Random, count: number): readonly [what: string, body: 
   ]
 }
 
-/** What costs most of what is allowed, less often than is allowed. */
+/** Draws the most expensive requests that are allowed, at less than the allowed rate. */
 const dear = (random: Random, count: number): readonly [what: string, body: string] => {
   const [method, ...params] = pick<readonly [string, ...unknown[]]>(random, [
     ['eth_getLogs', { fromBlock: '0x0', toBlock: quantity(count) }],
@@ -157,15 +160,15 @@ const endlessBatch = (count: number) =>
 
 const CODE_BYTES = 900_000
 const longCode: Row = longRow('eth_call with 900 kB of override code, 60/s', 60, () =>
-  [LOOP.slice(2), '5b'.repeat(4), '00', '60'].map((begin) => ({
-    what: `code ${begin}`,
+  [LOOP.slice(2), '5b'.repeat(4), '00', '60'].map((start) => ({
+    what: `code ${start}`,
     head: (count) =>
-      `${head('eth_call', `{"to":"${FAR}","data":"${dataOf(count)}"},"latest",`)(count)}{"${FAR}":{"code":"0x${begin}`,
-    rest: `${begin === '60' ? '60'.repeat(CODE_BYTES) : '5b'.repeat(CODE_BYTES)}"}}]}`,
+      `${head('eth_call', `{"to":"${FAR}","data":"${dataOf(count)}"},"latest",`)(count)}{"${FAR}":{"code":"0x${start}`,
+    rest: `${start === '60' ? '60'.repeat(CODE_BYTES) : '5b'.repeat(CODE_BYTES)}"}}]}`,
   })),
 )
 
-/** Longer than the others: those that wait for their turn have five seconds. */
+/** This row is longer than the others, because calls that wait for their turn have five seconds. */
 const endless: Row = {
   ...callRow('endless eth_calls of one address, each different, 20/s', 20, (_random, count) => [
     'endless',

@@ -1,4 +1,4 @@
-/** How an honest client's request gets to the node and its answer back. */
+/** A carrier transports an honest client's request to the node, and the response back. */
 import { once } from 'node:events'
 import type { Agent } from 'node:http'
 import { WebSocket } from 'ws'
@@ -7,8 +7,8 @@ import { bodyOf, post as send } from '../../kit/client.ts'
 export type Carrier =
   | { readonly agent: Agent; readonly localAddress: string }
   | { readonly webSocket: OpenWebSocket }
-export type OpenWebSocket = { ask(body: string, id: number): Promise<string> }
-type Asked = {
+export type OpenWebSocket = { request(body: string, id: number): Promise<string> }
+type CarriedRequest = {
   readonly path: string
   readonly method: string
   readonly params: readonly unknown[]
@@ -16,18 +16,21 @@ type Asked = {
 }
 
 const TIMEOUT_MS = 10_000
-/** Between two attempts to connect again. */
-const AGAIN_MS = 500
+/** The pause between two attempts to reconnect. */
+const RECONNECT_MS = 500
 
-/** One call; a WebSocket has its own path. @throws what went wrong, with the way that it went */
-export function asking(url: string): (asked: Asked) => Promise<unknown> {
+/**
+ * Makes a function that sends one call; a WebSocket has its own path.
+ * @throws {Error} the failure, with the carrier
+ */
+export function requester(url: string): (request: CarriedRequest) => Promise<unknown> {
   let nextId = 1
   return async ({ path, method, params, carrier }) => {
     const id = nextId++
     const body = bodyOf(method, params, id)
     const text =
       'webSocket' in carrier
-        ? await carrier.webSocket.ask(body, id)
+        ? await carrier.webSocket.request(body, id)
         : await post(`${url}${path}`, body, carrier)
     const { result, error } = JSON.parse(text) as {
       result?: unknown
@@ -48,7 +51,7 @@ async function post(
   throw new Error(`HTTP ${status} ${text.slice(0, 80)}`)
 }
 
-/** Opens another one when it is closed; what it was asked fails. */
+/** Opens a WebSocket that reconnects when it is closed; open requests fail. */
 export async function openWebSocket(url: string, localAddress: string): Promise<OpenWebSocket> {
   const waiting = new Map<number, { resolve(text: string): void; reject(error: Error): void }>()
   let socket: WebSocket
@@ -61,13 +64,13 @@ export async function openWebSocket(url: string, localAddress: string): Promise<
     })
     socket.on('close', (code) => {
       for (const { reject } of waiting.values()) reject(new Error(`WebSocket closed with ${code}`))
-      setTimeout(connect, AGAIN_MS)
+      setTimeout(connect, RECONNECT_MS)
     })
   }
   connect()
   await once(socket!, 'open')
   return {
-    ask: (body, id) =>
+    request: (body, id) =>
       new Promise<string>((resolve, reject) => {
         const late = () => waiting.get(id)?.reject(new Error('no answer over WebSocket'))
         const timer = setTimeout(late, TIMEOUT_MS)

@@ -1,10 +1,16 @@
-/** A node in use has its cache of values full. It fills to its bound whoever reads, so that it is no growth that an attack is to be blamed for. */
+/**
+ * This module fills the node's cache of values, because a node in use has a full cache. Any reader
+ * fills it up to its limit, so that this growth is not blamed on an attack.
+ */
 
 const CALLS = 24
-/** What a call may have by default; a look at a cold account costs 2,624 with the loop around it. */
+/** The default gas of a call; a read of a cold account costs 2,624 with the loop around it. */
 const GAS = 50_000_000
 
-/** Looks at the balance of other accounts until its gas has gone: `GAS XOR prefix` is an address that nobody has looked at before. */
+/**
+ * Reads balances of other accounts until the gas is used up: `GAS XOR prefix` is an address that
+ * was never read before.
+ */
 const programOf = (prefix: number) =>
   `0x5b5a73${prefix.toString(16).padStart(4, '0').padEnd(40, '0')}183150600056`
 
@@ -14,7 +20,9 @@ export async function fillStateCache(url: string): Promise<void> {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
-        ...{ jsonrpc: '2.0', id: prefix, method: 'eth_call' },
+        jsonrpc: '2.0',
+        id: prefix,
+        method: 'eth_call',
         params: [{ data: programOf(prefix), gas: `0x${GAS.toString(16)}` }, 'latest'],
       }),
     })

@@ -1,4 +1,6 @@
-/** HTTP itself: how a body comes in, and requests that are refused. */
+/**
+ * These rows attack HTTP itself: the ways in which a body arrives, and requests that are refused.
+ */
 import type { Socket } from 'node:net'
 import {
   callOf,
@@ -17,10 +19,10 @@ import {
 
 const BYTES = 1_990_000
 const CHUNKED = ['transfer-encoding: chunked']
-/** A request as long as it may be. */
+/** Makes a request of the maximum length. */
 const longBody = () => Buffer.from(callOf('web3_sha3', [`0x${'ab'.repeat(BYTES / 2 - 100)}`]))
 
-/** A body in chunks of so many bytes, each with the extension behind its size. */
+/** Makes a body in chunks of this size, each with the extension after its size. */
 function chunked(body: Buffer, size: number, extension = '', trailers = ''): Buffer {
   const head = Buffer.from(`${size.toString(16)}${extension}\r\n`)
   const count = Math.floor(body.length / size)
@@ -38,12 +40,12 @@ function chunked(body: Buffer, size: number, extension = '', trailers = ''): Buf
   return Buffer.concat([bytes, Buffer.from(`${last}0\r\n${trailers}\r\n`)])
 }
 
-/** So many sockets that send these, one request after the other, a new socket for each. */
+/** Opens sockets that send these requests, one request for each new socket. */
 function senders(target: Target, sockets: number, requests: readonly Buffer[]): void {
-  crowd(target, { count: sockets, perSecond: 100, again: 20 }, (socket) => {
+  crowd(target, { count: sockets, perSecond: 100, reconnects: 20 }, (socket) => {
     socket.write(pick(target.random, requests))
     socket.once('data', (data: Buffer) => {
-      target.told(data.toString('latin1', 9, 12))
+      target.report(data.toString('latin1', 9, 12))
       socket.destroy()
     })
   })
@@ -57,14 +59,14 @@ const chunkRow = (name: string, sockets: number, requests: () => readonly Buffer
   },
 })
 
-/** Goes on for as long as it is let, refused or not. */
+/** The row continues a body for as long as the server allows, refused or not. */
 const endless: Row = {
-  name: 'bodies that go on after their refusal, 10 sockets',
+  name: 'bodies that continue after their refusal, 10 sockets',
   make(target) {
     const megabyte = Buffer.alloc(1_000_000, ' ')
     const chunk = Buffer.concat([Buffer.from('f4240\r\n'), megabyte, Buffer.from('\r\n')])
     return () =>
-      crowd(target, { count: 10, perSecond: 100, again: 10 }, (socket, which) => {
+      crowd(target, { count: 10, perSecond: 100, reconnects: 10 }, (socket, which) => {
         listen(target, socket)
         const isChunked = which % 2 === 0
         socket.write(isChunked ? headOf(CHUNKED) : headOf(1e9))
@@ -73,13 +75,13 @@ const endless: Row = {
   },
 }
 
-/** Twenty sockets: 20,000 pieces a second, as far as the system lets them stay pieces. */
+/** Twenty sockets send 20,000 pieces a second, as far as the system does not join them. */
 const bytePieces: Row = {
-  name: 'bodies in pieces of a byte, 20 sockets',
+  name: 'bodies in pieces of one byte, 20 sockets',
   make(target) {
     const request = postOf(longBody())
     return () =>
-      crowd(target, { count: 20, perSecond: 100, again: 20 }, (socket) => {
+      crowd(target, { count: 20, perSecond: 100, reconnects: 20 }, (socket) => {
         listen(target, socket)
         let at = 0
         const timer = setInterval(() => {
@@ -98,7 +100,7 @@ const byteASecond: Row = {
       postOf(callOf('eth_chainId', [])),
       Buffer.from('GET /healthz HTTP/1.1\r\nhost: x'),
     ]
-    const begun = [
+    const started = [
       headOf(1_000),
       headOf(CHUNKED),
       Buffer.from('POST / HTTP/1.1\r\nhost: localhost\r\n'),
@@ -106,7 +108,7 @@ const byteASecond: Row = {
     return () =>
       crowd(target, { count: 400, perSecond: 400 }, (socket) => {
         listen(target, socket)
-        if (target.random() < 0.7) socket.write(pick(target.random, begun))
+        if (target.random() < 0.7) socket.write(pick(target.random, started))
         const text = pick(target.random, texts)
         let at = 0
         const timer = setInterval(() => socket.write(text.subarray(at, ++at)), 1_000)
@@ -116,7 +118,7 @@ const byteASecond: Row = {
 }
 
 const announced: Row = {
-  name: '2 MB announced, never or nearly all sent, 200 sockets',
+  name: '2 MB announced, then nothing or all but 1 kB, 200 sockets',
   make(target) {
     const nearly = longBody().subarray(0, BYTES - 1_000)
     const expecting = headOf(['content-length: 2000000', 'expect: 100-continue'])
@@ -129,22 +131,22 @@ const announced: Row = {
   },
 }
 
-/** Nearly all of a body, and nothing after it: most of them cannot be paid for. */
+/** Sends nearly all of a body and then nothing; most bodies exceed the client's points. */
 const stopped = (name: string, bytes: () => Buffer): Row => ({
   name,
   addresses: 3,
   make(target) {
-    const begun = bytes()
+    const started = bytes()
     return () =>
-      crowd(target, { count: 200, perSecond: 4_000, again: 100 }, (socket) => {
+      crowd(target, { count: 200, perSecond: 4_000, reconnects: 100 }, (socket) => {
         listen(target, socket)
-        socket.write(begun)
+        socket.write(started)
       })
   },
 })
 const NEARLY = 1_800_000
 
-/** Over sockets that stay, those requests so often a second. */
+/** Sends these requests this often a second over persistent sockets. */
 function flood(target: Target, perSecond: number, requests: readonly Buffer[]): void {
   const sockets: Socket[] = []
   crowd(target, { count: 50, perSecond: 500 }, (socket) => {
@@ -154,7 +156,7 @@ function flood(target: Target, perSecond: number, requests: readonly Buffer[]): 
   })
   pace(perSecond, (count) => {
     const socket = sockets[count % sockets.length]
-    if (socket === undefined || socket.writableNeedDrain) target.told('held back')
+    if (socket === undefined || socket.writableNeedDrain) target.report('held back')
     else socket.write(pick(target.random, requests))
   })
 }
@@ -180,7 +182,7 @@ const usual = () => [
   postOf('nothing'),
   expecting('x'),
 ]
-/** Node itself would answer to what it does not know, past every bound. */
+/** Node itself responds to an unknown expectation, outside of every limit. */
 function expecting(what: string): Buffer {
   const head = headOf([`expect: ${what}`, 'content-length: 2'])
   return Buffer.concat([head, line('{}')])
@@ -197,7 +199,7 @@ const batches = () => [
 ]
 
 const line = (text: string) => Buffer.from(text, 'latin1')
-/** Pipelined, as many as fit into a few reads. */
+/** Makes pipelined requests, as many as fit into a few reads. */
 const manyHeaders = () => [
   line(
     `POST / HTTP/1.1\r\nhost: localhost\r\n${'x-1: \xe9\r\n'.repeat(799)}content-length: 2\r\n\r\n{}`.repeat(
@@ -211,7 +213,7 @@ const pipelined = () => {
     Buffer.concat([plain, line(rest)]),
   )
 }
-/** What no parser of HTTP takes, or takes for a while. */
+/** Makes invalid requests, which a parser of HTTP refuses at once or after a while. */
 const noRequests = () => [
   line('nonsense\r\n\r\n'),
   line('\0'.repeat(1_000)),
@@ -275,7 +277,7 @@ export const HTTP_ROWS: readonly Row[] = [
   newConnections,
   floodRow('batches of 100 to 1,000, 60/s', 60, batches),
   {
-    name: 'what is no HTTP, long and many headers, 400/s',
+    name: 'invalid HTTP, long and many headers, 400/s',
     make(target) {
       const texts = noRequests()
       return () => pace(400, (count) => post(target, 'none', [pick(target.random, texts)], count))

@@ -1,4 +1,7 @@
-/** Requests that cost a front as much as they may: as long, as deep, as many as its limits allow, and a little more. */
+/**
+ * These requests cost a front as much as possible: as long, as deep, as many as its limits allow,
+ * and a little more.
+ */
 
 import type { Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
@@ -7,19 +10,19 @@ import { KEYS } from '../../kit/node.ts'
 export type Input = {
   readonly name: string
   readonly body: string
-  /** Over so many WebSockets at once, so many times on each; undefined: over HTTP. */
+  /** The number of WebSockets used at once, and of messages on each; undefined: over HTTP. */
   readonly over?: { readonly sockets: number; readonly times: number } | undefined
 }
-/** What the inputs ask about. */
+/** The inputs name these blocks and transactions. */
 export type Subject = {
   readonly block: string
   readonly transaction: string
   readonly chainId: number
 }
 
-/** `--limit-body-bytes`. */
+/** The default of `--limit-body-bytes`. */
 const BODY_BYTES = 2_000_000
-const ROOM = 200
+const CAPACITY = 200
 
 const request = (method: string, params: unknown, id = 1) => ({
   jsonrpc: '2.0',
@@ -28,7 +31,7 @@ const request = (method: string, params: unknown, id = 1) => ({
   params,
 })
 const text = (method: string, params: unknown) => JSON.stringify(request(method, params))
-/** Of chain 196, with a signature that somebody could have made: the address that it belongs to has nothing. */
+/** Makes a transaction of chain 196 with a plausible signature, whose sender has no balance. */
 const someTransaction = (at: number): string => {
   const to = at.toString(16).padStart(40, '0')
   return `0x02f86c81c480843b9aca00843b9aca008398968094${to}8080c001a0${'7a'.repeat(32)}a0${'1b'.repeat(32)}`
@@ -45,15 +48,15 @@ const address = (at: number) => `0x${at.toString(16).padStart(40, '0')}`
 const word = (at: number) => `0x${at.toString(16).padStart(64, '0')}`
 const many = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at))
-/** Params that fill a body with one piece, over and over. */
+/** Makes parameters that fill a body with one repeated piece. */
 const filled = (piece: string, method = 'eth_chainId') => {
-  const count = Math.floor((BODY_BYTES - ROOM) / (piece.length + 1))
+  const count = Math.floor((BODY_BYTES - CAPACITY) / (piece.length + 1))
   return `{"jsonrpc":"2.0","id":1,"method":"${method}","params":[${Array(count).fill(piece).join(',')}]}`
 }
-/** The node has its key, in dev. */
+/** The development node has the key of this account. */
 const OWN = privateKeyToAccount(KEYS[0]).address
 const hexOf = (bytes: number) => `0x${'ab'.repeat(bytes)}`
-const MAX_BYTES = Math.floor((BODY_BYTES - ROOM) / 2)
+const MAX_BYTES = Math.floor((BODY_BYTES - CAPACITY) / 2)
 
 export async function hostileInputs({
   block,
@@ -96,7 +99,7 @@ export async function hostileInputs({
     address: many(1_000, address),
     topics: many(4, () => many(1_000, word)),
   }
-  /** A loop of cheap opcodes until the gas is gone; the answer is kept with its block. */
+  /** A loop of cheap opcodes uses up the gas; the response is cached with its block. */
   const log = text('debug_traceCall', [
     { to: address(0xc0de), gas: `0x${(800_000).toString(16)}` },
     block,
@@ -120,16 +123,16 @@ export async function hostileInputs({
       filled(JSON.stringify(Object.fromEntries(many(64, (at) => [`k${at}`, at])))),
     ],
     ['2 MB of one list inside the other', `${'['.repeat(1_000_000)}${']'.repeat(999_999)}`],
-    ['2 MB of open lists', '['.repeat(BODY_BYTES - ROOM)],
-    // What npm run cost has found.
-    ['2 MB of brackets that close nothing, and colons', ']:'.repeat(BODY_BYTES / 2 - ROOM)],
-    ['2 MB of braces opened below the outermost', ']]{1,'.repeat(BODY_BYTES / 5 - ROOM)],
+    ['2 MB of open lists', '['.repeat(BODY_BYTES - CAPACITY)],
+    // These inputs were found by npm run cost.
+    ['2 MB of brackets that close nothing, and colons', ']:'.repeat(BODY_BYTES / 2 - CAPACITY)],
+    ['2 MB of braces opened below the outermost', ']]{1,'.repeat(BODY_BYTES / 5 - CAPACITY)],
     [
       '2 MB of escaped quotes as an id',
       `{"jsonrpc":"2.0","id":"${'\\"'.repeat(990_000)}","method":"eth_chainId"}`,
     ],
     ['740 items that are no calls', `[${Array(740).fill('[[]]').join(',')}]`],
-    ['2 MB of space', ' '.repeat(BODY_BYTES - ROOM)],
+    ['2 MB of space', ' '.repeat(BODY_BYTES - CAPACITY)],
     ['3 MB', text('web3_sha3', [hexOf(1_500_000)])],
     ['100 calls of 19 KB', batch(100, () => ({ method: 'web3_sha3', params: [hexOf(9_400)] }))],
     [
@@ -265,7 +268,7 @@ export async function hostileInputs({
     ['a transaction with a long access list', text('eth_sendRawTransaction', [lists])],
     ['a transaction with 1,200 authorizations', text('eth_sendRawTransaction', [authorizations])],
     [
-      '100 transactions that are none',
+      '100 invalid transactions',
       batch(100, () => ({
         method: 'eth_sendRawTransaction',
         params: [`0x02${'c0'.repeat(9_000)}`],

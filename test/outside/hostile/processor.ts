@@ -1,12 +1,15 @@
-/** What the system says about processor time: what a node's threads took, and how much of the machine others had meanwhile. */
+/**
+ * The system's figures of processor time, for a node's threads, and for others on the machine
+ * meanwhile.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 
 export type Processor = {
-  /** Milliseconds that the front, its main thread, ran. */
+  /** Milliseconds that the front, the node's main thread, ran. */
   readonly frontMs: number
-  /** Milliseconds that it could have run and did not: the processors did something else. */
+  /** Milliseconds in which the front was ready but the processors did other work. */
   readonly frontWaitedMs: number
-  /** Milliseconds that all its threads ran. */
+  /** Milliseconds that all threads of the node ran. */
   readonly nodeMs: number
   /** Milliseconds that this process ran. */
   readonly ownMs: number
@@ -14,9 +17,9 @@ export type Processor = {
   readonly machineMs: number
 }
 
-/** Of /proc/stat, everywhere that Node runs. */
+/** The unit of /proc/stat, which is the same wherever Node runs. */
 const TICK_MS = 10
-/** Columns of /proc/stat that are not work. */
+/** These columns of /proc/stat are idle time. */
 const IDLE = [3, 4]
 
 export function processorOf(pid: number): Processor {
@@ -25,7 +28,7 @@ export function processorOf(pid: number): Processor {
       const text = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1')
       return text.split(' ').map((nanoseconds) => Number(nanoseconds) / 1e6)
     } catch {
-      // It has ended.
+      // The thread has ended.
       return [0, 0]
     }
   }
@@ -34,7 +37,9 @@ export function processorOf(pid: number): Processor {
   for (const thread of readdirSync(`/proc/${pid}/task`)) nodeMs += of(thread)[0]!
   const { user, system } = process.cpuUsage()
   return {
-    ...{ frontMs: frontMs!, frontWaitedMs: frontWaitedMs!, nodeMs },
+    frontMs: frontMs!,
+    frontWaitedMs: frontWaitedMs!,
+    nodeMs,
     ownMs: (user + system) / 1e3,
     machineMs: machineMs(),
   }

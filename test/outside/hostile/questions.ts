@@ -1,4 +1,4 @@
-/** What honest clients ask, each as often as its weight says, and what is a right answer to it. */
+/** Honest clients send these requests, each with a weight and a check of its response. */
 import { getContractAddress, type Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { KEYS } from '../../kit/node.ts'
@@ -9,7 +9,7 @@ export type Question = {
   readonly params: readonly unknown[]
   readonly isRight: (result: unknown) => boolean
 }
-/** Gives the result, where it is right. */
+/** Sends a request and gives the result, if the result is right. */
 export type Put = (question: Question) => Promise<unknown>
 
 const SENDER: PrivateKeyAccount = privateKeyToAccount(KEYS[1])
@@ -30,18 +30,22 @@ const holderOf = (random: () => number) =>
 
 const countOfSender = question('eth_getTransactionCount', [SENDER.address, 'pending'], isHex)
 
-/** One after the other, from one account; each is accepted. */
+/** Sends transfers one after the other from one account; each must be accepted. */
 export function createTransfers(put: Put, random: () => number) {
   let nonce = 0
   let isSending = false
   async function send(what: { to?: Hex; data: Hex; gas: bigint }): Promise<unknown> {
     isSending = true
     const raw = await SENDER.signTransaction({
-      ...{ chainId: 196, type: 'eip1559', nonce, ...what },
-      ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+      chainId: 196,
+      type: 'eip1559',
+      nonce,
+      ...what,
+      maxFeePerGas: 10n ** 11n,
+      maxPriorityFeePerGas: 1_000_000n,
     })
     const hash = await put(question('eth_sendRawTransaction', [raw], isWord))
-    // One whose answer was lost may be in the pool.
+    // A transaction whose response was lost may be in the pool.
     const count = hash ?? (await put(countOfSender))
     if (hash !== undefined) nonce++
     else if (count !== undefined) nonce = Number(count)
@@ -53,7 +57,7 @@ export function createTransfers(put: Put, random: () => number) {
       return isSending
     },
     deploy: () => send({ data: TOKEN_CREATION, gas: 300_000n }),
-    /** Gives the hash. */
+    /** Sends a transfer and gives its hash. */
     send: () => send({ to: TOKEN, data: transferTo(holderOf(random), 1n), gas: 100_000n }),
   }
 }
@@ -65,7 +69,10 @@ export const receiptOf = (hash: unknown): Question =>
     (result) => (result as { transactionHash?: string } | null)?.transactionHash === hash,
   )
 
-/** @param receipt of a transaction that is in a block */
+/**
+ * Makes a mix of requests.
+ * @param receipt of a transaction that is in a block
+ */
 export function questionMix(receipt: Question, random: () => number): () => Question {
   const call = () => ({ to: TOKEN, data: balanceOf(holderOf(random)) })
   const transfer = () => ({

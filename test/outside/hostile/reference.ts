@@ -1,6 +1,6 @@
 /**
- * A server that does nothing but answer, in a process of its own: how long its answers take is what
- * the machine alone makes of a request at that moment.
+ * This idle server runs in its own process. The time of its responses is the delay that comes from
+ * the machine alone.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,12 +15,15 @@ process.stdin.resume().on('end', () => process.exit())`
 export async function startReference(): Promise<{ readonly url: string; stop(): void }> {
   const child = spawn(process.execPath, ['-e', SERVER], { stdio: ['pipe', 'pipe', 'inherit'] })
   const [port] = (await once(child.stdout, 'data')) as [Buffer]
-  // It ends with its standard input, so with this process too.
+  // The server ends with its standard input, and so with this process.
   return { url: `http://127.0.0.1:${String(port).trim()}`, stop: () => void child.stdin.end() }
 }
 
-/** @returns milliseconds until the answer was there */
-export async function askReference(url: string, agent: Agent): Promise<number> {
+/**
+ * Sends a request to the server.
+ * @returns milliseconds until the response
+ */
+export async function requestReference(url: string, agent: Agent): Promise<number> {
   const startedAt = performance.now()
   await post(url, '{}', { agent })
   return performance.now() - startedAt

@@ -1,52 +1,67 @@
-/** What a row has done to the others: its lines, and what is judged over all rows. */
-import { type Check, figure } from '../../kit/checks.ts'
+/**
+ * This module reports the effect of a row on others, line by line, and judges all rows together.
+ */
+import { type Check, measurement } from '../../kit/checks.ts'
 import type { FeedSeen } from '../soak/subscriber.ts'
-import type { Told } from './attacker.ts'
-import type { Heard } from './honest.ts'
+import type { AttackReport } from './attacker.ts'
+import type { Latencies } from './honest.ts'
 import type { Processor } from './processor.ts'
 
 export type Seen = {
-  readonly heard: Heard
+  readonly latencies: Latencies
   readonly feed: FeedSeen
   readonly growthMb: number
-  /** Looks until nobody felt it any more. */
-  readonly calmLooks: number
+  /** The number of checks until no client noticed the attack any more. */
+  readonly calmChecks: number
   readonly processor: Processor
-  readonly told: Told
+  readonly reported: AttackReport
 }
 
 export const CADENCE_MS = 200
 const MAX_P99_MS = 250
 const MAX_GROWTH_MB = 300
-/** Looks at the honest clients until nobody feels it any more. */
-const MAX_CALM_LOOKS = 3
+/** The maximum number of checks until no client notices the attack any more. */
+const MAX_CALM_CHECKS = 3
 /** An honest request waits for several threads in turn, the reference for one. */
 const THREADS_IN_TURN = 3
-/** One flashblock in so many may be later than a cadence. */
+/** One flashblock in this many may be later than a cadence. */
 const ONE_LATE_IN = 200
-const SHOWN = 4
+const PRINTED = 4
 
-/** The longest time for an answer: 250 ms, and the machine's share by the reference. */
-const mostMs = ({ referenceMs }: Heard): number => MAX_P99_MS + THREADS_IN_TURN * referenceMs
-export const isSuffered = ({ heard, growthMb, calmLooks }: Seen): boolean =>
-  heard.p99 <= mostMs(heard) &&
-  heard.failures.length === 0 &&
+/** The longest allowed time for a response: 250 ms, plus the machine's share by the reference. */
+const maxMs = ({ referenceMs }: Latencies): number => MAX_P99_MS + THREADS_IN_TURN * referenceMs
+export const isTolerated = ({ latencies, growthMb, calmChecks }: Seen): boolean =>
+  latencies.p99 <= maxMs(latencies) &&
+  latencies.failures.length === 0 &&
   growthMb <= MAX_GROWTH_MB &&
-  calmLooks <= MAX_CALM_LOOKS
-/** Nobody feels anything any more. */
-export const isCalm = (heard: Heard): boolean =>
-  heard.max <= mostMs(heard) && heard.failures.length === 0
+  calmChecks <= MAX_CALM_CHECKS
+/** Whether no client notices the attack any more. */
+export const isCalm = (latencies: Latencies): boolean =>
+  latencies.max <= maxMs(latencies) && latencies.failures.length === 0
 
 const greatest = (numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b), 0)
-/** Later than so many milliseconds, without what the subscriber was late itself and what the machine took. */
-const lateIn = ({ feed: { late, ownLate }, heard: { referenceMs } }: Seen, ms: number) =>
+/**
+ * Counts the flashblocks later than this, without the delay of the subscriber and of the machine.
+ */
+const lateIn = ({ feed: { late, ownLate }, latencies: { referenceMs } }: Seen, ms: number) =>
   late.filter((one, at) => one > ms + ownLate[at]! + THREADS_IN_TURN * referenceMs).length
 
-export const heardText = ({ count, p50, p99, max, failures, ownLagMs, referenceMs }: Heard) =>
+export const latenciesText = ({
+  count,
+  p50,
+  p99,
+  max,
+  failures,
+  ownLagMs,
+  referenceMs,
+}: Latencies) =>
   `p50 ${p50.toFixed(0).padStart(3)} p99 ${p99.toFixed(0).padStart(4)} max ${max.toFixed(0).padStart(5)} ms (own lag ${ownLagMs.toFixed(0)}, reference ${referenceMs.toFixed(0)}), ${failures.length} of ${count} failed`
 
 const inSeconds = (ms: number) => (ms / 1_000).toFixed(2)
-/** @param attackerMs what the hostile client took */
+/**
+ * Formats the processor time.
+ * @param attackerMs the time of the hostile client
+ */
 export function processorText(
   { frontMs, frontWaitedMs, nodeMs, ownMs, machineMs }: Processor,
   attackerMs: number,
@@ -56,28 +71,31 @@ export function processorText(
 }
 
 export function rowText(
-  { heard, feed, growthMb, calmLooks, processor, told }: Seen,
+  { latencies, feed, growthMb, calmChecks, processor, reported }: Seen,
   rssMb: number,
 ): string {
   const late = `${feed.flashblocks} flashblocks, latest ${greatest(feed.late)} ms (own lag ${greatest(feed.ownLag).toFixed(0)})`
-  const outcomes = Object.entries(told.outcomes)
+  const outcomes = Object.entries(reported.outcomes)
     .sort(([, a], [, b]) => b - a)
     .map(([outcome, count]) => `${outcome} ${count}`)
     .join(', ')
-  const slowest = told.slowest.map(({ what, ms }) => `${what} ${Math.round(ms)} ms`).join('; ')
-  const failed = [...new Set(heard.failures)].slice(0, SHOWN)
+  const slowest = reported.slowest.map(({ what, ms }) => `${what} ${Math.round(ms)} ms`).join('; ')
+  const failed = [...new Set(latencies.failures)].slice(0, PRINTED)
   const memory = `+${Math.round(growthMb)} MB to ${Math.round(rssMb)}`
   return [
-    `${heardText(heard)}, ${memory}, ${late}, calm at look ${calmLooks}`,
-    processorText(processor, told.processorMs),
+    `${latenciesText(latencies)}, ${memory}, ${late}, calm at look ${calmChecks}`,
+    processorText(processor, reported.processorMs),
     `hostile: ${outcomes}`,
     ...(slowest === '' ? [] : [`its slowest: ${slowest}`]),
     ...failed,
-    ...feed.gaps.slice(0, SHOWN),
+    ...feed.gaps.slice(0, PRINTED),
   ].join('\n       ')
 }
 
-/** @param seconds in which they were seen */
+/**
+ * Checks the feed over all rows.
+ * @param seconds the length of the observation
+ */
 export function checkFeed(check: Check, all: readonly Seen[], seconds: number): void {
   const sum = (of: (seen: Seen) => number) => all.reduce((count, seen) => count + of(seen), 0)
   const total = sum(({ feed }) => feed.flashblocks)
@@ -85,15 +103,17 @@ export function checkFeed(check: Check, all: readonly Seen[], seconds: number): 
   const gaps = all.flatMap(({ feed }) => feed.gaps)
   const latest = greatest(all.map(({ feed }) => greatest(feed.late)))
   check(
-    `of ${ONE_LATE_IN} flashblocks at most one is later than a cadence, none than two`,
+    `at most one flashblock of ${ONE_LATE_IN} is a cadence late, and none two cadences`,
     late! <= total / ONE_LATE_IN && later === 0,
     `${late} and ${later} of ${total}, the latest ${latest} ms`,
   )
   check(
-    'each came once, in order',
+    'each flashblock came once, in order',
     gaps.length === 0 && total > 0,
-    ['', ...gaps.slice(0, SHOWN)].join('\n       '),
+    ['', ...gaps.slice(0, PRINTED)].join('\n       '),
   )
   const due = (seconds * 1_000) / CADENCE_MS
-  figure(`${total} flashblocks in ${Math.round(seconds)} s, ${Math.round((100 * total) / due)} %`)
+  measurement(
+    `${total} flashblocks in ${Math.round(seconds)} s, ${Math.round((100 * total) / due)} %`,
+  )
 }

@@ -1,8 +1,11 @@
-/** A node with its default flags, a hostile client beside honest ones, one row of attacks after the other. */
+/**
+ * A node with its default flags serves honest clients beside a hostile one, one row of attacks
+ * after the other.
+ */
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { type Check, figure, HANGS_MS } from '../../kit/checks.ts'
+import { type Check, HANGS_MS, measurement } from '../../kit/checks.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 import { memoryOf } from '../soak/samples.ts'
 import type { FeedSeen } from '../soak/subscriber.ts'
@@ -14,9 +17,9 @@ import { processorOf, since } from './processor.ts'
 import {
   CADENCE_MS,
   checkFeed,
-  heardText,
   isCalm,
-  isSuffered,
+  isTolerated,
+  latenciesText,
   processorText,
   rowText,
   type Seen,
@@ -25,12 +28,15 @@ import {
 const MAX_LEFT_MB = 100
 const BACK_MS = 180_000
 const BLOCK_MS = 1_000
-/** The honest clients alone: code is compiled, heaps have their size. */
+/** The honest clients run alone first, so that code is compiled and heaps have their size. */
 const WARM_MS = 25_000
-/** After the attacker has gone: what its end costs belongs to the row. */
+/**
+ * The observation goes on after the attacker has ended, because the cost of its end belongs to the
+ * row.
+ */
 const AFTER_MS = 300
 const CALM_MS = 300
-/** A row that was suffered otherwise once may have met something else. */
+/** A row that failed is repeated, because other load may have caused the failure. */
 const TURNS = 2
 const SAMPLE_MS = 100
 const NAME_WIDTH = 68
@@ -41,14 +47,14 @@ type Watched = {
   readonly node: RunningNode
   readonly honest: Honest
   readonly feed: Feed
-  /** Megabytes. */
+  /** Gives megabytes. */
   readonly rss: () => number
 }
 type RowsOptions = {
-  /** Of each row. */
+  /** The length of each row. */
   readonly seconds: number
   readonly seed: number
-  /** Of the node. */
+  /** The flags of the node. */
   readonly flags: readonly string[]
 }
 
@@ -67,31 +73,33 @@ export async function sufferRows(
   const honest = await startHonest(node.url, seed)
   const feed = await readFeed(node.url)
   const watched: Watched = {
-    ...{ node, honest, feed },
+    node,
+    honest,
+    feed,
     rss: () => memoryOf(node.pid, 0).rssBytes / MB,
   }
-  await honest.heard()
+  await honest.latencies()
   await fillStateCache(node.url)
   const cold = processorOf(node.pid)
   await sleep(WARM_MS)
-  const alone = await honest.heard()
+  const alone = await honest.latencies()
   const warmMb = watched.rss()
   await feed.soFar()
   const readAt = performance.now()
   console.log(
-    `     alone: ${heardText(alone)}, ${Math.round(warmMb)} MB, ${processorText(since(cold, processorOf(node.pid)), 0)}`,
+    `     alone: ${latenciesText(alone)}, ${Math.round(warmMb)} MB, ${processorText(since(cold, processorOf(node.pid)), 0)}`,
   )
   for (const failure of alone.failures) console.log(`       ${failure}`)
 
   const all: Seen[] = []
   for (const [at, row] of rows.entries()) {
     let seen: Seen | undefined
-    for (let turn = 0; turn < TURNS && !(seen && isSuffered(seen)); turn++) {
-      if (seen !== undefined) figure(`again: ${row.name}: ${rowText(seen, watched.rss())}`)
+    for (let turn = 0; turn < TURNS && !(seen && isTolerated(seen)); turn++) {
+      if (seen !== undefined) measurement(`again: ${row.name}: ${rowText(seen, watched.rss())}`)
       seen = await suffer(watched, row, { seconds, seed: seed + at })
       all.push(seen)
     }
-    check(row.name.padEnd(NAME_WIDTH), isSuffered(seen!), rowText(seen!, watched.rss()))
+    check(row.name.padEnd(NAME_WIDTH), isTolerated(seen!), rowText(seen!, watched.rss()))
   }
   checkFeed(check, all, (performance.now() - readAt) / 1_000)
   const took = Math.round((performance.now() - startedAt) / 1_000)
@@ -109,31 +117,35 @@ async function suffer(
 ): Promise<Seen> {
   const port = Number(new URL(node.url).port)
   const attacker = await startAttacker({ row: name, port, seconds: times * seconds, seed })
-  // What was asked before is not this row's.
-  await honest.heard()
+  // Earlier requests do not belong to this row.
+  await honest.latencies()
   const before = rss()
-  let most = before
+  let max = before
   const processor = processorOf(node.pid)
   const timer = setInterval(() => {
-    most = Math.max(most, rss())
+    max = Math.max(max, rss())
   }, SAMPLE_MS)
-  const told = await attacker.attack()
+  const reported = await attacker.attack()
   await sleep(AFTER_MS)
-  const heard = await honest.heard()
-  const calmLooks = await calm(honest)
+  const latencies = await honest.latencies()
+  const calmChecks = await calm(honest)
   clearInterval(timer)
   return {
-    ...{ heard, calmLooks, told, feed: await feed.soFar(), growthMb: most - before },
+    latencies,
+    calmChecks,
+    reported,
+    feed: await feed.soFar(),
+    growthMb: max - before,
     processor: since(processor, processorOf(node.pid)),
   }
 }
 
-/** Looks until the honest clients are well again: the next row is not to be blamed for this one. */
+/** Waits until the honest clients are calm, so that this row does not affect the next one. */
 async function calm(honest: Honest): Promise<number> {
   const end = performance.now() + HANGS_MS
-  for (let looks = 1; ; looks++) {
+  for (let checks = 1; ; checks++) {
     await sleep(CALM_MS)
-    if (isCalm(await honest.heard()) || performance.now() > end) return looks
+    if (isCalm(await honest.latencies()) || performance.now() > end) return checks
   }
 }
 
@@ -156,7 +168,9 @@ async function readFeed(url: string): Promise<Feed> {
   }
 }
 
-/** Once is enough: what the node has to keep for good would not go. */
+/**
+ * Checks that the memory falls once, because memory that is retained for good would not be freed.
+ */
 async function checkMemory(check: Check, { rss }: Watched, warmMb: number): Promise<void> {
   const startedAt = performance.now()
   const elapsed = () => performance.now() - startedAt

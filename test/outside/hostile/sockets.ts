@@ -1,4 +1,4 @@
-/** Connections as such: many, silent ones, and those whose answers nobody takes. */
+/** These rows attack by connections: many, silent ones, and those whose responses are not read. */
 import type { Socket } from 'node:net'
 import { callOf, crowd, postOf, type Row } from './attack.ts'
 
@@ -10,7 +10,9 @@ const silent: Row = {
   name: '9,900 silent connections from three addresses',
   addresses: 3,
   make: (target) => () =>
-    crowd(target, { count: 9_900, perSecond: 4_000, again: 1_000 }, (socket) => socket.resume()),
+    crowd(target, { count: 9_900, perSecond: 4_000, reconnects: 1_000 }, (socket) =>
+      socket.resume(),
+    ),
 }
 
 const halfHeads: Row = {
@@ -18,14 +20,14 @@ const halfHeads: Row = {
   make(target) {
     const half = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: applicat'
     return () =>
-      crowd(target, { count: 3_000, perSecond: 3_000, again: 500 }, (socket) => {
+      crowd(target, { count: 3_000, perSecond: 3_000, reconnects: 500 }, (socket) => {
         socket.resume()
         socket.write(half)
       })
   },
 }
 
-/** Requests in one piece on each of some sockets; `read` decides what becomes of the answers. */
+/** Sends requests in one piece on each of some sockets; `read` handles the responses. */
 const pipelined = (
   name: string,
   options: { readonly sockets: number; readonly requests: () => Buffer },
@@ -35,7 +37,7 @@ const pipelined = (
   make(target) {
     const requests = options.requests()
     return () =>
-      crowd(target, { count: options.sockets, perSecond: 100, again: 10 }, (socket) => {
+      crowd(target, { count: options.sockets, perSecond: 100, reconnects: 10 }, (socket) => {
         socket.write(requests)
         read(socket)
       })
@@ -43,7 +45,7 @@ const pipelined = (
 })
 const small = () =>
   Buffer.concat(Array.from({ length: PIPELINED }, () => postOf(callOf('eth_blockNumber', []))))
-/** Small requests with long answers. */
+/** Makes small requests with long responses. */
 const large = () =>
   Buffer.concat(
     Array.from({ length: 300 }, (_, at) =>
@@ -63,14 +65,18 @@ export const SOCKET_ROWS: readonly Row[] = [
   silent,
   halfHeads,
   pipelined(
-    '10,000 requests on each of 20 sockets, answers never read',
+    '10,000 requests on each of 20 sockets, responses never read',
     { sockets: 20, requests: small },
     readNever,
   ),
-  pipelined('the same, read slowly', { sockets: 20, requests: small }, readSlowly),
-  pipelined('long answers and pages never read', { sockets: 20, requests: large }, readNever),
   pipelined(
-    'pages asked for in one piece, read slowly',
+    '10,000 requests on each of 20 sockets, responses read slowly',
+    { sockets: 20, requests: small },
+    readSlowly,
+  ),
+  pipelined('long responses and pages, never read', { sockets: 20, requests: large }, readNever),
+  pipelined(
+    'pages requested in one piece, read slowly',
     { sockets: 20, requests: gets },
     readSlowly,
   ),

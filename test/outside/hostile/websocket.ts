@@ -1,4 +1,7 @@
-/** WebSocket frames, written by hand: floods of small ones, messages that never end, answers that nobody takes. */
+/**
+ * These rows use handwritten WebSocket frames: floods of small ones, endless messages, and
+ * responses that are not read.
+ */
 import type { Socket } from 'node:net'
 import { callOf, crowd, PATHS, pace, pick, pour, type Row, type Target } from './attack.ts'
 
@@ -8,7 +11,10 @@ const BINARY = 2
 const PING = 9
 const PONG = 10
 
-/** A masked frame; the mask is zero, which leaves the payload as it is. `length` announces more than there is. */
+/**
+ * Makes a masked frame; the mask is zero, which leaves the payload unchanged. `length` may announce
+ * more than the payload.
+ */
 function frame(opcode: number, payload: Buffer | string, isLast = true, length?: number): Buffer {
   const bytes = Buffer.from(payload)
   const announced = length ?? bytes.length
@@ -23,24 +29,24 @@ function frame(opcode: number, payload: Buffer | string, isLast = true, length?:
 const upgradeOf = (path: string) =>
   `GET ${path} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`
 
-/** So many WebSockets, `begin` on each that is open; what comes in is thrown away. */
+/** Opens this many WebSockets and calls `start` on each; received data is discarded. */
 function webSockets(
   target: Target,
   count: number,
-  begin: (socket: Socket, which: number) => void,
+  start: (socket: Socket, which: number) => void,
   path?: string,
 ): void {
-  crowd(target, { count, perSecond: 200, again: 20 }, (socket, which) => {
+  crowd(target, { count, perSecond: 200, reconnects: 20 }, (socket, which) => {
     socket.write(upgradeOf(path ?? pick(target.random, PATHS)))
     socket.once('data', (data: Buffer) => {
-      target.told(data.toString('latin1', 9, 12))
+      target.report(data.toString('latin1', 9, 12))
       socket.resume()
-      if (data.toString('latin1', 9, 12) === '101') begin(socket, which)
+      if (data.toString('latin1', 9, 12) === '101') start(socket, which)
     })
   })
 }
 
-/** Frames in bundles of 100, so many frames a second over all the sockets. */
+/** Sends frames in bundles of 100, with this total rate over all sockets. */
 const frameFlood = (
   name: string,
   options: { readonly sockets: number; readonly perSecond: number },
@@ -78,11 +84,11 @@ const unfinished: Row = {
   name: 'unfinished WebSocket messages of 2 MB, 50 sockets',
   make(target) {
     const body = Buffer.alloc(1_990_000, ' ')
-    const begun = frame(TEXT, body, true, 2_000_000)
+    const started = frame(TEXT, body, true, 2_000_000)
     const fragment = frame(TEXT, body, false)
     return () =>
       webSockets(target, 50, (socket, which) => {
-        socket.write(which % 2 === 0 ? begun : fragment)
+        socket.write(which % 2 === 0 ? started : fragment)
       })
   },
 }
@@ -90,7 +96,7 @@ const unfinished: Row = {
 const comeAndGo: Row = {
   name: 'WebSockets that upgrade and leave, 300/s',
   make: (target) => () =>
-    crowd(target, { count: 100, perSecond: 300, again: 300 }, (socket, which) => {
+    crowd(target, { count: 100, perSecond: 300, reconnects: 300 }, (socket, which) => {
       socket.write(upgradeOf(['/', '/flashblocks', '/feed', '/nothing'][which % 4]!))
       if (which % 3 === 0) socket.resetAndDestroy()
       else socket.once('data', () => socket.destroy())
@@ -111,7 +117,7 @@ const subscriptions = () =>
     `[${many(100, (id) => callOf('eth_blockNumber', [], id)).join()}]`,
   ].map((text) => frame(TEXT, text))
 
-/** Every block is held against all of them. */
+/** The node must match every block with all of these filters. */
 const wideSubscriptions: Row = {
   name: 'subscriptions to logs of 1,000 addresses and topics, 40 sockets',
   make(target) {
@@ -127,7 +133,7 @@ const wideSubscriptions: Row = {
   },
 }
 
-/** Requests of which nobody takes the answers, or a thousand bytes of them at a time. */
+/** Sends requests whose responses are not read, or only a thousand bytes at a time. */
 const unread = (name: string, read: (socket: Socket) => void): Row => ({
   name,
   make(target) {
@@ -143,7 +149,7 @@ const unread = (name: string, read: (socket: Socket) => void): Row => ({
 })
 
 const feedReaders: Row = {
-  name: 'readers of /feed that never read, or talk, from three addresses',
+  name: 'silent readers of /feed that never read, from three addresses',
   addresses: 3,
   make(target) {
     const pings = Buffer.concat(Array<Buffer>(10).fill(frame(PING, 'x')))
@@ -192,8 +198,8 @@ export const WEBSOCKET_ROWS: readonly Row[] = [
     },
   },
   wideSubscriptions,
-  unread('10,000 messages on each of 20 WebSockets, answers never read', () => {}),
-  unread('the same, read slowly', (socket) => {
+  unread('10,000 messages on each of 20 WebSockets, responses never read', () => {}),
+  unread('10,000 messages on each of 20 WebSockets, responses read slowly', (socket) => {
     const timer = setInterval(() => socket.read(1_000), 100)
     socket.on('close', () => clearInterval(timer))
   }),

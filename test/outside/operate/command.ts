@@ -1,11 +1,14 @@
-/** A command as an operator runs it. */
+/** This module runs a command like an operator. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type Edit, editedEnv, editedExecArgv } from '../../kit/edits.ts'
 
 export type Ended = { readonly status: number | null; readonly out: string; readonly error: string }
 
-/** @param edits the test build it shall be, none by default */
+/**
+ * Runs a command to its end.
+ * @param edits of a test build; none by default
+ */
 export async function run(argv: readonly string[], edits: readonly Edit[] = []): Promise<Ended> {
   const execArgv = edits.length > 0 ? editedExecArgv : []
   const child = spawn(process.execPath, [...execArgv, 'workers/main.ts', ...argv], {
@@ -26,7 +29,7 @@ export async function run(argv: readonly string[], edits: readonly Edit[] = []):
   return { status, out, error }
 }
 
-/** With `--json`: the last line. */
+/** Runs a command with `--json` and parses the last line. */
 export async function runJson<T>(
   argv: readonly string[],
   edits: readonly Edit[] = [],

@@ -1,4 +1,7 @@
-/** `compare`: nothing between a node and itself, each difference that is planted between, and a list of those to anvil. */
+/**
+ * `compare` must find no difference between a node and itself, each planted difference, and a list
+ * of differences to anvil.
+ */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startBareAnvil } from '../../../bench/servers.ts'
@@ -22,18 +25,21 @@ type Result = {
 }
 type Planted = Found & { readonly spoil: Spoil }
 
-/** A quantity that is one more. */
+/** Makes a quantity that is one more. */
 const more = (quantity: string) => `0x${(BigInt(quantity) + 1n).toString(16)}`
-/** Of the same length, another last digit. */
+/** Makes hex of the same length with another last digit. */
 const other = (hex: string) => `${hex.slice(0, -1)}${hex.endsWith('1') ? '2' : '1'}`
 const planted = (method: string, path: string, kind: string, spoil: Spoil): Planted => ({
-  ...{ method, path, kind, spoil },
+  method,
+  path,
+  kind,
+  spoil,
 })
 const without = (name: string) => (result: object) => {
   const { [name as never]: _, ...rest } = result
   return rest
 }
-/** Of the whole form of a block, whose transactions are objects. */
+/** Whether the block is requested with full transaction objects. */
 const isFull = (params: readonly unknown[]) => params[1] === true
 
 const PLANTED: readonly Planted[] = [
@@ -96,7 +102,10 @@ const nameOf = ({ method, path, kind }: Found) =>
 const SOME = ['--per-block', '4', '--rate', '1000', '--blocks']
 const ANVIL_DEVIATIONS = 'test/outside/operate/anvil-deviations.json'
 
-/** @param blocks a range of full ones */
+/**
+ * Runs the check.
+ * @param blocks a range of blocks with transactions
+ */
 export async function checkCompare(
   url: string,
   blocks: string,
@@ -104,7 +113,7 @@ export async function checkCompare(
 ): Promise<void> {
   const same = await runJson<Result>(['compare', `${url}/`, `${url}/`, ...SOME, blocks])
   check(
-    'compare: a node and itself do not differ',
+    'compare finds no difference between a node and itself',
     same.status === 0 && same.result.asked > 100 && same.result.differing === 0,
     `${same.result.asked} questions, ${same.result.differing} differ`,
   )
@@ -132,24 +141,24 @@ async function checkPlanted(
     const missed = [...expected].filter((name) => !found.has(name))
     const invented = [...found].filter((name) => !expected.has(name))
     check(
-      `compare: each of ${PLANTED.length} planted differences is found, and no other one`,
+      `compare finds each of ${PLANTED.length} planted differences, and no other one`,
       status === 1 && missed.length === 0 && invented.length === 0,
       `${result.asked} questions, missed ${missed.join('; ')}, invented ${invented.join('; ')}`,
     )
     const file = join(out, readdirSync(out).find((name) => name.includes('eth_getBalance'))!)
-    const again = await runJson<Result>([...pair, '--replay', file])
+    const repeated = await runJson<Result>([...pair, '--replay', file])
     const alone = await run(['compare', `${url}/`, `${url}/`, '--replay', file])
     check(
-      'compare --replay: a file that it wrote asks that question again',
-      again.status === 1 && again.result.asked === 1 && alone.status === 0,
-      `${JSON.stringify(again.result)} ${alone.out}`,
+      'compare --replay repeats the question of a written file',
+      repeated.status === 1 && repeated.result.asked === 1 && alone.status === 0,
+      `${JSON.stringify(repeated.result)} ${alone.out}`,
     )
     const list = join(out, 'known.json')
     const known = PLANTED.map(({ method, path, kind }) => ({ method, path, kind, why: 'planted' }))
     writeFileSync(list, JSON.stringify(known))
     const listed = await runJson<Result>([...pair, ...SOME, blocks, '--known', list])
     check(
-      'compare --known: what a list says is right is not held against a node',
+      'compare --known accepts the differences of a list',
       listed.status === 0 && listed.result.kinds['known']! > 0,
       JSON.stringify(listed.result.kinds),
     )
@@ -158,7 +167,10 @@ async function checkPlanted(
   }
 }
 
-/** Another client on the same blocks: what it has forked it asks of the node, and makes its own answers of it. */
+/**
+ * Compares with another client on the same blocks, which fetches forked state from the node and
+ * makes its own responses.
+ */
 async function checkAnvil(
   url: string,
   blocks: string,

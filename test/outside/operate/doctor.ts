@@ -1,4 +1,7 @@
-/** `doctor`: all is well where it is, and each fault that is planted has its line, with what to do. */
+/**
+ * `doctor` must report no problem where there is none, and a line with advice for each planted
+ * fault.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -26,29 +29,29 @@ type Result = {
 type Fault = {
   readonly name: string
   readonly status: 'warning' | 'error'
-  /** Of the line: what it is about and what it says. */
+  /** The pattern matches the subject and the text of the line. */
   readonly line: RegExp
   readonly argv: Argv
 }
-/** Hands over what is to end with the command. */
+/** Makes the arguments, and registers what must stop when the command ends. */
 type Argv = (stops: (() => unknown)[]) => Promise<readonly string[]>
-/** Runs at a time. */
+/** This many commands run at a time. */
 const AT_ONCE = 3
 const FEW_FILES = 80
-/** Advice is something to do. */
-const TO_DO = /\b(give|set|look|run|stop|update|ask)\b/
+/** Advice must contain one of these verbs. */
+const TO_DO = /\b(give|set|look|check|use|add|run|start|stop|update|ask)\b/
 
 export async function checkDoctor(
   leader: Leader,
   {
-    whole,
+    full,
     older,
     check,
     random,
   }: {
     /** A directory that no node has open. */
-    readonly whole: string
-    /** What a node has open. */
+    readonly full: string
+    /** A directory that a node has open. */
     readonly older: string
     readonly check: Check
     readonly random: () => number
@@ -58,17 +61,17 @@ export async function checkDoctor(
   const feed = `${node.url.replace('http', 'ws')}/feed`
   const well = await runJson<Result>([
     ...['doctor', '--chain', genesis, '--upstream', `${node.url}/`, '--feed', feed],
-    ...['--datadir', whole, '--port', String(await freePort())],
+    ...['--datadir', full, '--port', String(await freePort())],
   ])
   check(
-    'doctor: where all is well it says so',
+    'doctor reports no error for a healthy setup',
     well.status === 0 && well.result.errors === 0 && well.result.lines.length > 12,
     well.result.lines
       .filter(({ status }) => status !== 'ok')
       .map(textOf)
       .join('; '),
   )
-  const faults = await faultsOf(leader, { whole, older, random })
+  const faults = await faultsOf(leader, { full, older, random })
   for (let at = 0; at < faults.length; at += AT_ONCE)
     await Promise.all(
       faults.slice(at, at + AT_ONCE).map(async ({ name, status, line, argv }) => {
@@ -86,14 +89,14 @@ export async function checkDoctor(
         )
       }),
     )
-  check('doctor: few open files', await hasFewFiles(), `${FEW_FILES} allowed`)
-  check(`doctor: at least 15 faults were planted`, faults.length + 1 >= 15, `${faults.length + 1}`)
+  check('doctor reports a low limit of open files', await hasFewFiles(), `${FEW_FILES} allowed`)
+  check('doctor: at least 15 faults were planted', faults.length + 1 >= 15, `${faults.length + 1}`)
 }
 
 const textOf = ({ about, status, says, advice }: Line): string =>
   `${status} ${about}: ${says}${advice === undefined ? '' : ` → ${advice}`}`
 
-type Around = { readonly whole: string; readonly older: string; readonly random: () => number }
+type Around = { readonly full: string; readonly older: string; readonly random: () => number }
 
 async function faultsOf(leader: Leader, around: Around): Promise<readonly Fault[]> {
   return [...upstreamFaults(leader), ...feedFaults(leader), ...directoryFaults(leader, around)]
@@ -124,7 +127,7 @@ function upstreamFaults({ node, genesis }: Leader): readonly Fault[] {
         timestamp: `0x${(Number(block.timestamp) + seconds).toString(16)}`,
       }),
     })
-  const lacks = (...names: readonly string[]) =>
+  const isMissing = (...names: readonly string[]) =>
     proxied({ methods: METHODS.filter((name) => !names.includes(name)) })
   return [
     fault('an upstream that cannot be reached', 'error', /cannot reach/, proxied({}, 'cut')),
@@ -133,7 +136,7 @@ function upstreamFaults({ node, genesis }: Leader): readonly Fault[] {
     fault('an upstream of another chain', 'error', /another chain|has no block/, async () => [
       ...['--chain', 'xlayer', '--upstream', target],
     ]),
-    fault('an upstream without proofs', 'warning', /proofs: none/, lacks('eth_getProof')),
+    fault('an upstream without proofs', 'warning', /proofs: none/, isMissing('eth_getProof')),
     fault(
       'an upstream with little state',
       'error',
@@ -144,11 +147,16 @@ function upstreamFaults({ node, genesis }: Leader): readonly Fault[] {
       'an upstream without a method',
       'error',
       /eth_getBlockByHash/,
-      lacks('eth_getBlockByHash'),
+      isMissing('eth_getBlockByHash'),
     ),
-    fault('an upstream without traces', 'warning', /debug_trace/, lacks('debug_traceBlockByHash')),
     fault(
-      'an upstream that does not say what is final',
+      'an upstream without traces',
+      'warning',
+      /debug_trace/,
+      isMissing('debug_traceBlockByHash'),
+    ),
+    fault(
+      'an upstream without a finalized block',
       'warning',
       /tags/,
       spoilt({
@@ -177,21 +185,21 @@ function feedFaults({ node }: Leader): readonly Fault[] {
     }
   return [
     fault('a feed that cannot be reached', 'error', /:\d+: \S/, relayed('cut')),
-    fault('a feed that says nothing', 'error', /says nothing/, relayed('silence')),
+    fault('a feed that says nothing', 'error', /sends nothing/, relayed('silence')),
     fault(
       'a feed that falls silent',
       'warning',
-      /at most [3-9]\d{3}$/,
+      /at most [3-9]\d{3} ms$/,
       relayed('falls silent', '8000'),
     ),
-    fault('a feed that sends garbage', 'error', /no flashblocks/, relayed('garbage')),
+    fault('a feed that sends garbage', 'error', /not valid flashblocks/, relayed('garbage')),
   ]
 }
 
-function directoryFaults({ node }: Leader, { whole, older, random }: Around): readonly Fault[] {
+function directoryFaults({ node }: Leader, { full, older, random }: Around): readonly Fault[] {
   const copied = (name: string, change: (path: string) => void | Promise<void>) => async () => {
     const path = temporary(name)
-    cpSync(whole, path, { recursive: true })
+    cpSync(full, path, { recursive: true })
     await change(path)
     return ['--datadir', path, '--sample', '100000']
   }
@@ -221,13 +229,13 @@ function directoryFaults({ node }: Leader, { whole, older, random }: Around): re
     fault('a directory that a node has open', 'error', /open in another process/, async () => [
       ...['--datadir', older],
     ]),
-    fault('a directory of another chain', 'error', /directory chain: holds chain/, async () => [
-      ...['--chain', 'xlayer', '--datadir', whole, '--sample', '0'],
+    fault('a directory of another chain', 'error', /directory chain: has chain/, async () => [
+      ...['--chain', 'xlayer', '--datadir', full, '--sample', '0'],
     ]),
     fault(
       'a directory that is damaged',
       'error',
-      /directory sample: \d+ wrong/,
+      /directory sample: \d+ findings/,
       copied('damaged', async (path) => {
         const database = await openSmall(join(path, 'state'))
         spoil(database, SPOILT.find(({ column }) => column === 'receipts')!, random)
@@ -244,7 +252,10 @@ function fault(name: string, status: Fault['status'], line: RegExp, argv: Argv):
   return { name, status, line, argv }
 }
 
-/** Said by the command as by every other one: it could not open anything. */
+/**
+ * Whether the command reports the low limit of open files, like every other command; it could not
+ * open anything.
+ */
 async function hasFewFiles(): Promise<boolean> {
   const command = `ulimit -n ${FEW_FILES}; exec "${process.execPath}" workers/main.ts doctor`
   const child = spawn('sh', ['-c', command], { stdio: ['ignore', 'pipe', 'pipe'] })

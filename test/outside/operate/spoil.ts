@@ -1,7 +1,7 @@
-/** One value of a column made another through RocksDB, as no block would. */
+/** This module changes one value of a column directly in RocksDB, unlike any block. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { decodeHeader } from '../../../engine/primitives/header-codec.ts'
+import { decodeHeader } from '../../../engine/primitives/header.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import type { ColumnName } from '../../../engine/storage/database/columns.ts'
@@ -13,20 +13,20 @@ import { ALL_KEYS } from '../../fixtures/stored-rows.ts'
 
 type Random = () => number
 type Spoilt = {
-  /** Hex of the key that is to be named. */
+  /** The hex of the key that a report must name. */
   readonly key: string
 }
 type Kind = {
   readonly column: ColumnName
-  /** Rows that something else says. */
-  readonly isHeld?: (row: Entry) => boolean
-  /** Bytes of the value that something else says: from, to; the end where it is left out. */
+  /** Selects rows that another row or digest confirms. */
+  readonly isChecked?: (row: Entry) => boolean
+  /** The confirmed bytes of the value: start, and end unless it is the end of the value. */
   readonly bytes?: readonly [from: number, to?: number]
-  /** A row that says nothing of its own: another is put beside it. */
+  /** A row without a value to spoil gets a second row beside it. */
   readonly isKey?: true
 }
 
-/** Kind (1) of a row of the ledger; head (17) of a flashblock. */
+/** The kind (1) of a row of the ledger, and the offset (17) of a flashblock's head. */
 const LEDGER_FLASHBLOCK = 1
 const LEDGER_HEAD = 17
 
@@ -39,24 +39,31 @@ export const SPOILT: readonly Kind[] = [
   { column: 'headers' },
   { column: 'bodies' },
   { column: 'receipts' },
-  { column: 'diffs', isHeld: ({ value }) => value.length > 4 },
+  { column: 'diffs', isChecked: ({ value }) => value.length > 4 },
   { column: 'heights', isKey: true },
   { column: 'numbers' },
   { column: 'transactions' },
   { column: 'logs' },
-  // The index of a flashblock is nowhere else.
-  { column: 'momentary', isHeld: ({ value }) => value.length > 40, bytes: [36] },
+  // The index of a flashblock has no other copy.
+  { column: 'momentary', isChecked: ({ value }) => value.length > 40, bytes: [36] },
   { column: 'accountTrie' },
   { column: 'storageTrie' },
   { column: 'undo' },
-  { column: 'ledger', isHeld: ({ key }) => key[0] === LEDGER_FLASHBLOCK, bytes: [LEDGER_HEAD] },
-  { column: 'meta', isHeld: ({ key }) => Buffer.compare(key, META.marks) === 0, bytes: [0, 1] },
+  { column: 'ledger', isChecked: ({ key }) => key[0] === LEDGER_FLASHBLOCK, bytes: [LEDGER_HEAD] },
+  {
+    column: 'meta',
+    isChecked: ({ key }) => Buffer.compare(key, META.labelledHeads) === 0,
+    bytes: [0, 1],
+  },
 ]
 
-/** @throws where the column has no such row */
+/**
+ * Spoils one row.
+ * @throws where the column has no such row
+ */
 export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
-  const isHeld = kind.column === 'undo' ? isUndone(database) : kind.isHeld
-  const rows = [...database.scan(kind.column, ALL_KEYS)].filter((row) => isHeld?.(row) ?? true)
+  const isChecked = kind.column === 'undo' ? isUndone(database) : kind.isChecked
+  const rows = [...database.scan(kind.column, ALL_KEYS)].filter((row) => isChecked?.(row) ?? true)
   const row = rows[Math.floor(random() * rows.length)]
   if (row === undefined) throw new Error(`${kind.column} has no row that could be spoilt`)
   const batch = database.batch()
@@ -71,12 +78,12 @@ export function spoil(database: Database, kind: Kind, random: Random): Spoilt {
   return { key: bytesToHex(row.key) }
 }
 
-/** Of a block that a reorg can still reach: what is left of an older one is never put back. */
+/** Selects rows of blocks that a reorg can still reach, because older rows are never restored. */
 function isUndone(database: Database): (row: Entry) => boolean {
   const store = openStore(database)
   const reachable = new Set<string>()
-  let { number, hash } = store.foldHead()
-  for (; store.isUnfoldable(number - 1); number--) {
+  let { number, hash } = store.persistedHead()
+  for (; store.canUnwindTo(number - 1); number--) {
     reachable.add(bytesToHex(hash))
     hash = decodeHeader(store.header(hash)!).parentHash
   }
@@ -91,7 +98,7 @@ function spoiltValue(kind: Kind, row: Entry, random: Random): Bytes {
   }
 }
 
-/** Whether something else is put back: a row in it may have bytes that its own patches hide. */
+/** Whether a restore gives another result, because a row's own patches may hide changed bytes. */
 function isOther(value: Bytes, other: Bytes): boolean {
   try {
     return !isDeepStrictEqual(putBack(value), putBack(other))
@@ -111,13 +118,13 @@ function putBack(value: Bytes) {
   }))
 }
 
-/** Of a trie as it is read: what a later patch hides is no part of it. */
+/** Reads a trie row in its effective form, without bytes that a later patch hides. */
 function readAs(column: ColumnName, { value }: Entry): Bytes {
   if (column !== 'accountTrie' && column !== 'storageTrie') return value
   return plainRow(value, (length) => new Uint8Array(length)).row
 }
 
-/** One bit; of nothing one byte is made. */
+/** Flips one bit; empty bytes become one byte. */
 function flipped(
   bytes: Bytes,
   random: Random,

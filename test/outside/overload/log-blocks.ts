@@ -1,7 +1,10 @@
-/** Blocks full of logs, the cheapest memory there is, in views of the smallest size: all of it can be read, nothing stands still. */
+/**
+ * Blocks are full of logs, the cheapest memory there is, in views of the smallest size. Everything
+ * must be readable, and nothing may stand still.
+ */
 import type { Hex } from 'viem'
 import { viewMemory } from '../../../engine/views/memory.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import type { Check } from '../../kit/checks.ts'
 import { call, startNode } from '../../kit/node.ts'
 import { besideText, isUntouched, startClients } from './beside.ts'
@@ -17,52 +20,50 @@ import {
 } from './overloaded-node.ts'
 import { createSender, mined, type Sender } from './sender.ts'
 
-/** Of a block: five of the transactions that fill it come into it although it lacks one of its flashblocks. */
+/** Five transactions fill a block even if the block lacks one of its flashblocks. */
 const BLOCK_GAS = 300_000_000
 const GAS = 40_000_000n
 const EACH = 5
-/** Rounds of a transaction, by its gas: five logs of 8 KB each. */
+/** The rounds of a transaction by its gas, with five logs of 8 KB each. */
 const ROUNDS = 119
 const LOGS = 5 * ROUNDS
 const LOG_BYTES = 8_192
 const MB = 1024 * 1024
 const FULL_GAS = EACH * ROUNDS * 333_000
-/** How often that many are sent until one block is full: on a busy machine some of its flashblocks may come too late for it. */
+/**
+ * The transactions are sent again up to this often until one block is full. On a busy machine some
+ * flashblocks come too late.
+ */
 const TRIES = 5
-/** A busy machine may need more than a second to execute a flashblock of it. */
+/** A busy machine may need more than a second to execute one of these flashblocks. */
 const TIMES = ['--block-time-ms', '3000', '--flashblock-time-ms', '600']
 
 export async function overloadByLogs(
   check: Check,
   options: {
-    /** Full ones. */
+    /** The number of full blocks. */
     readonly blocks: number
     readonly random: () => number
     readonly flags: readonly string[]
   },
 ): Promise<void> {
-  const least = leastMemory()
+  const min = minMemory()
   const flags = [...options.flags, ...TIMES, '--gas-limit', String(BLOCK_GAS)]
-  const refused = await startNode([
-    ...flags,
-    '--ephemeral',
-    '--view-memory',
-    String(least - 1),
-  ]).then(
+  const refused = await startNode([...flags, '--ephemeral', '--view-memory', String(min - 1)]).then(
     async (node) => `it starts, and ends with ${await node.stop()}`,
     (error: Error) => error.message,
   )
   check(
-    `--view-memory ${least - 1} is refused for blocks of ${BLOCK_GAS} gas`,
-    refused.includes(`need at least ${least}`),
+    `--view-memory ${min - 1} is refused for blocks of ${BLOCK_GAS} gas`,
+    refused.includes(`need at least ${min}`),
     /--view-memory.*/.exec(refused)?.[0] ?? refused,
   )
-  // What is looked at here is memory, not time.
+  // This part checks memory, not time.
   const node = await startOverloaded(
     [
       ...flags,
       '--view-memory',
-      String(least),
+      String(min),
       ...['--limit-response-bytes', '200000000', '--limit-logs-ms', '60000'],
     ],
     NO_QUOTA,
@@ -78,7 +79,7 @@ export async function overloadByLogs(
     seen.push(...(await collect(node, sent)))
   }
   check(
-    `${hashes.length * LOGS} logs of ${LOG_BYTES} bytes with ${least} MB of views: all are in blocks`,
+    `${min} MB of views suffice for ${hashes.length * LOGS} logs of ${LOG_BYTES} bytes in blocks`,
     seen.reduce((sum, { count }) => sum + count, 0) === hashes.length &&
       Math.max(...gas()) >= FULL_GAS,
     `${seen.length} blocks of ${gas()
@@ -86,26 +87,30 @@ export async function overloadByLogs(
       .join(', ')} M gas`,
   )
   const wrong = await readAll(node, seen)
-  check('their receipts and logs are those that were made', wrong.length === 0, wrong.join('; '))
+  check('receipts and logs have the right content', wrong.length === 0, wrong.join('; '))
   const last = seen.at(-1)!.number
-  const folded = await settled(
+  const persisted = await settled(
     async () =>
       (await metric(node, chain('head_canonical'))) - (await metric(node, chain('fold_lag'))),
     (height) => height >= last,
   )
-  const later = folded >= last ? await readAll(node, seen) : ['they are not folded']
-  check('the same when they are folded', later.length === 0, later.join('; '))
+  const later = persisted >= last ? await readAll(node, seen) : ['they are not folded']
+  check(
+    'receipts and logs have the right content after the blocks are persisted',
+    later.length === 0,
+    later.join('; '),
+  )
   const beside = await clients.stop()
   check(
-    'others are served meanwhile',
+    'other clients are served meanwhile',
     isUntouched(beside),
     `${besideText(beside)} ${beside.wrong.slice(0, 5).join('; ')}`,
   )
-  await checkRest(check, node)
+  await checkSettled(check, node)
 }
 
-/** Megabytes, as the node computes them. */
-function leastMemory(): number {
+/** Gives the minimum in megabytes, as the node computes it. */
+function minMemory(): number {
   const { callMs, traceMs, logsMs, graceMs } = DEFAULT_LIMITS
   const { minimum } = viewMemory({
     gasLimit: BLOCK_GAS,
@@ -130,7 +135,7 @@ async function sendAll(senders: readonly Sender[], blocks: number): Promise<read
 
 type Seen = { readonly number: number; readonly gasUsed: Hex; readonly count: number }
 
-/** The blocks that have the transactions. */
+/** Finds the blocks of the transactions. */
 async function collect(node: OverloadedNode, hashes: readonly Hex[]): Promise<readonly Seen[]> {
   const counts = new Map<number, number>()
   for (const hash of hashes) {
@@ -154,7 +159,7 @@ type Log = {
   readonly transactionIndex: Hex
 }
 
-/** What is wrong with the receipts and logs of these blocks. */
+/** Lists what is wrong with the receipts and logs of these blocks. */
 async function readAll(node: OverloadedNode, blocks: readonly Seen[]): Promise<readonly string[]> {
   const wrong: string[] = []
   for (const { number, count } of blocks) {
@@ -175,7 +180,10 @@ async function readAll(node: OverloadedNode, blocks: readonly Seen[]): Promise<r
   return wrong
 }
 
-/** Whoever reads the oldest view is stopped where its pages are needed, and asks again. @throws what the last try was told */
+/**
+ * Reads, and repeats the read when its old view is recycled because its pages are needed.
+ * @throws the error of the last try
+ */
 async function read(node: OverloadedNode, method: string, parameter: unknown): Promise<unknown> {
   for (let time = 1; ; time++)
     try {
@@ -185,7 +193,7 @@ async function read(node: OverloadedNode, method: string, parameter: unknown): P
     }
 }
 
-/** As the contract makes the log of this place in a block. */
+/** Whether the log with this index in a block is as the contract makes it. */
 function isMade({ data, topics, logIndex }: Log, index: number): boolean {
   const round = ROUNDS - (Math.floor(index / 5) % ROUNDS)
   const word = round.toString(16).padStart(64, '0')
@@ -197,8 +205,8 @@ function isMade({ data, topics, logIndex }: Log, index: number): boolean {
   )
 }
 
-/** The chain is on time, and its memory free for others. */
-async function checkRest(check: Check, node: OverloadedNode): Promise<void> {
+/** Checks that the chain is on time, and that its memory is free for others. */
+async function checkSettled(check: Check, node: OverloadedNode): Promise<void> {
   const heads = () =>
     Promise.all(
       ['canonical', 'pending'].map((head) => metric(node, `flashnode_head{head="${head}"}`)),

@@ -1,8 +1,11 @@
-/** Transactions that take seconds: the feed keeps its beat, ordinary ones are included, and whoever sent a long one is told. */
+/**
+ * Some transactions take seconds. The feed must keep its cadence, and ordinary transactions must be
+ * included. The senders of long ones must get a reason.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { decodePacket } from '../../../engine/flashblocks/codec.ts'
-import { type Check, figure } from '../../kit/checks.ts'
+import { type Check, measurement } from '../../kit/checks.ts'
 import { call } from '../../kit/node.ts'
 import { CLAIM, EVALUATIONS, INCREMENT, POWERS } from './contracts.ts'
 import {
@@ -16,12 +19,14 @@ import {
 import { createSender, mined, type Sender } from './sender.ts'
 
 const CADENCE_MS = 200
-/** A second of the work below: more than twice what their gas is worth to the sequencer. */
+/**
+ * The gas is a second of the work below, more than twice the time that the sequencer allows for it.
+ */
 const LONG_GAS = 10_000_000n
-/** Three. */
+/** The gas is three seconds of the work. */
 const LONGER_GAS = 30_000_000n
 const TOO_LONG = 'takes too long for its gas'
-/** A chain with a block a second is on time within these. */
+/** A chain with a block each second is on time within this. */
 const LATE_SECONDS = 3
 
 export async function overloadByTransactions(
@@ -32,7 +37,7 @@ export async function overloadByTransactions(
   await comesBack(check, options)
 }
 
-/** One long transaction in each block, from a sender of its own each, beside ordinary ones. */
+/** Sends one long transaction in each block, each from its own sender, beside ordinary ones. */
 async function keepsItsBeat(
   check: Check,
   { seconds, flags }: { readonly seconds: number; readonly flags: readonly string[] },
@@ -45,12 +50,12 @@ async function keepsItsBeat(
   const sent = await sendLong(node, seconds, feed)
   const loaded = feed.take()
   const { receipts, failed } = await ordinary.stop()
-  figure(
+  measurement(
     `${percent(loaded.beat)} of ${loaded.gaps} flashblocks within a beat of their time, ${percent(idle.beat)} before, longest gap ${loaded.longestMs} ms; ${loaded.blocks} blocks in ${loaded.seconds.toFixed(1)} s`,
   )
   const late = await onTime(node)
   check(
-    `a transaction of ${LONG_GAS} gas in every block: the chain is on time`,
+    `with a transaction of ${LONG_GAS} gas in every block, the chain stays on time`,
     late < LATE_SECONDS,
     `${late.toFixed(1)} s behind the clock`,
   )
@@ -60,7 +65,7 @@ async function keepsItsBeat(
   )
   check('the canonical head keeps up', pending - canonical <= 2, `${canonical}, pending ${pending}`)
   check(
-    'what the feed tells can be read after it',
+    'pending reaches every height that the feed announces',
     sent.unread === 0,
     `${sent.unread} heights of the feed that pending did not reach`,
   )
@@ -70,12 +75,12 @@ async function keepsItsBeat(
     `${receipts} receipts ${failed.slice(0, 3).join('; ')}`,
   )
   check(
-    'no long one is included; whoever sends one again is told why',
+    'no long transaction is included, and sending one again returns the reason',
     sent.included === 0 && sent.refused === sent.senders && sent.other.length === 0,
     `${sent.accepted} accepted, ${sent.refused} of the last ${sent.senders} refused when sent again, ${sent.included} included ${sent.other.slice(0, 3).join('; ')}`,
   )
   check(
-    'a long one can be taken back while it is tried',
+    'a long transaction can be replaced while the node tries it',
     sent.isTakenBack,
     'an ordinary transaction of the same nonce is included',
   )
@@ -83,7 +88,7 @@ async function keepsItsBeat(
   check('the node ends with 0', (await node.stop()) === 0)
 }
 
-/** The same without a quota: the chain is late, and on time again when they are through. */
+/** Repeats the load without a quota: the chain falls behind, and is on time again afterwards. */
 async function comesBack(
   check: Check,
   { seconds, flags }: { readonly seconds: number; readonly flags: readonly string[] },
@@ -99,7 +104,7 @@ async function comesBack(
   const receipts = []
   for (const hash of hashes) receipts.push(await mined(node.url, hash, '/'))
   check(
-    'without a quota: long transactions are included, and the writer and the canonical head follow',
+    'without a quota: canonical blocks include long transactions, which use all of their gas',
     receipts.every(({ gasUsed, status }) => BigInt(gasUsed) === LONGER_GAS && status === '0x0'),
     `${receipts.length} in blocks ${receipts.map(({ blockNumber }) => Number(blockNumber)).join(', ')}`,
   )
@@ -115,16 +120,20 @@ async function comesBack(
   const count = Number(
     await call(`${node.url}/`, 'eth_getTransactionCount', [sender.address, 'latest']),
   )
-  check('without a quota: each was included once', count === hashes.length, `nonce ${count}`)
+  check(
+    'without a quota: each long transaction is included once',
+    count === hashes.length,
+    `nonce ${count}`,
+  )
   feed.close()
   check('without a quota: the node ends with 0', (await node.stop()) === 0)
 }
 
-/** Seconds by which the newest block is behind the clock, once they are few. */
+/** Measures the seconds by which the newest block is behind the clock, once they are few. */
 const onTime = (node: OverloadedNode) =>
   settled(
     async () => Date.now() / 1_000 - (await timestamp(node)),
-    (behind) => behind < LATE_SECONDS,
+    (lag) => lag < LATE_SECONDS,
   )
 const percent = (part: number) => `${(100 * part).toFixed(1)} %`
 const timestamp = async (node: OverloadedNode) =>
@@ -143,7 +152,10 @@ const heads = async (node: OverloadedNode) =>
     await metric(node, 'flashnode_head{head="pending"}'),
   ] as const
 
-/** Each second one, from the first two accounts in turn. At the end each is told of, and one is taken back. */
+/**
+ * Sends a long transaction each second, from the first two accounts in turn. At the end each has a
+ * reason, and one is replaced.
+ */
 async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
   const senders = [0, 1].map((which) => createSender(node.url, which))
   const seen = { accepted: 0, refused: 0, included: 0, unread: 0, other: [] as string[] }
@@ -155,21 +167,21 @@ async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
     if (error === undefined) {
       seen.accepted++
       last.set(sender, fields)
-      // Where the one of before is still being tried, it is not worth more than that.
+      // The replacement is underpriced while the earlier one is still being tried.
     } else if (!/underpriced/.test(error)) seen.other.push(error)
     await sleep(1_000)
-    const heard = feed.newest()
-    const isRead = (height: number) => height >= heard
+    const received = feed.newest()
+    const isRead = (height: number) => height >= received
     if (!isRead(await settled(() => pendingHeight(node), isRead))) seen.unread++
   }
   for (const [sender, fields] of last) {
-    const told = await settled(
+    const reported = await settled(
       async () => (await trySend(sender, fields)) ?? 'taken again',
       (error) => !/already known/.test(error),
-      // Between their last tries the sequencer rests.
+      // The sequencer pauses between the last tries.
     )
-    if (told.includes(TOO_LONG)) seen.refused++
-    else seen.other.push(told)
+    if (reported.includes(TOO_LONG)) seen.refused++
+    else seen.other.push(reported)
   }
   for (const { address } of senders)
     seen.included += Number(
@@ -179,14 +191,14 @@ async function sendLong(node: OverloadedNode, seconds: number, feed: Feed) {
 }
 
 type Fields = Parameters<Sender['send']>[0]
-/** Above the ordinary ones, and each different. */
+/** Makes a long transaction with a higher fee than the ordinary ones; each is different. */
 function longOne(count: number): Fields {
   const more = { fee: 2n * 10n ** 9n, nonce: 0, gas: LONG_GAS - BigInt(count) }
   const kinds = [{ to: POWERS.address }, { to: EVALUATIONS.address, data: CLAIM }] as const
   return { ...kinds[count % kinds.length]!, ...more }
 }
 
-/** Why it is not accepted; undefined: it is. */
+/** Gives the reason of a refusal; undefined: the transaction is accepted. */
 async function trySend(sender: Sender, fields: Fields): Promise<string | undefined> {
   try {
     await sender.send(fields)
@@ -196,7 +208,10 @@ async function trySend(sender: Sender, fields: Fields): Promise<string | undefin
   }
 }
 
-/** Sends a long one and, while it is tried, an ordinary one instead of it; true: that is included. */
+/**
+ * Sends a long transaction and replaces it by an ordinary one while it is tried; true: the ordinary
+ * one is included.
+ */
 async function takeBack(node: OverloadedNode, sender: Sender, count: number): Promise<boolean> {
   await sender.send({ ...longOne(count), fee: 3n * 10n ** 9n })
   const fields = { to: INCREMENT.address, gas: 100_000n, fee: 4n * 10n ** 9n, nonce: 0 }
@@ -231,7 +246,7 @@ function sendOrdinary(sender: Sender, url: string) {
 }
 
 type Feed = Awaited<ReturnType<typeof subscribe>>
-/** What a subscriber of /feed sees. */
+/** Records what a subscriber of /feed receives. */
 async function subscribe(node: OverloadedNode) {
   const socket = new WebSocket(`${node.url.replace('http', 'ws')}/feed`)
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
@@ -248,7 +263,7 @@ async function subscribe(node: OverloadedNode) {
     newest = Number(decoded.message.blockNumber)
   })
   return {
-    /** Since the last time it was asked. */
+    /** Gives the results since the last call. */
     take() {
       const gaps = times.slice(1).map((at, index) => at - times[index]!)
       const inTime = gaps.filter((gap) => gap <= 2 * CADENCE_MS).length
@@ -264,7 +279,7 @@ async function subscribe(node: OverloadedNode) {
       since = performance.now()
       return seen
     },
-    /** Its newest height. */
+    /** Gives the newest height. */
     newest: () => newest,
     close: () => socket.close(),
   }

@@ -1,18 +1,19 @@
-/** A node to overload, and what its metrics say of it. */
+/** This node gets overloaded, and its metrics are read. */
 
 import { HANGS_MS } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { freePort } from '../../kit/free-port.ts'
+import { metricIn, metricsUrl, readMetrics } from '../../kit/metrics.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 
 export type OverloadedNode = RunningNode & {
-  /** `flashnode_pool_busy`, `flashnode_front{what="filters"}` … → value. */
+  /** Maps names like `flashnode_pool_busy` and `flashnode_front{what="filters"}` to values. */
   metrics(): Promise<ReadonlyMap<string, number>>
-  /** What the admin port says besides. */
+  /** Reads the other data of the admin port. */
   details(): Promise<Readonly<Record<string, unknown>>>
 }
 
-/** A sequencer that stops no transaction, however long it takes on a busy machine. */
+/** With this edit the sequencer stops no transaction, however long it takes on a busy machine. */
 export const NO_QUOTA: readonly Edit[] = [
   {
     file: 'engine/sources/sequencer/fill.ts',
@@ -21,7 +22,7 @@ export const NO_QUOTA: readonly Edit[] = [
   },
 ]
 
-/** No request limit: everything comes from one machine. */
+/** The node has no request limit, because everything comes from one machine. */
 const FLAGS = ['--ephemeral', '--rate-limit', 'off', '--limit-sockets-per-client', '0']
 
 export async function startOverloaded(
@@ -34,31 +35,23 @@ export async function startOverloaded(
     ...node,
     details: async () =>
       (await (await fetch(`http://127.0.0.1:${port}/`)).json()) as Record<string, unknown>,
-    async metrics() {
-      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-      const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-      return new Map(
-        lines.map((line) => {
-          const at = line.lastIndexOf(' ')
-          return [line.slice(0, at), Number(line.slice(at + 1))] as const
-        }),
-      )
-    },
+    metrics: () => readMetrics(metricsUrl(port)),
   }
 }
 
-/** One metric of a node. @throws when it has none of this name */
+/**
+ * Reads one metric of a node.
+ * @throws when no metric has this name
+ */
 export async function metric(node: OverloadedNode, name: string): Promise<number> {
-  const value = (await node.metrics()).get(name)
-  if (value === undefined) throw new Error(`the node has no metric ${name}`)
-  return value
+  return metricIn(await node.metrics(), name)
 }
 
 export const chain = (value: string) => `flashnode_chain{value="${value}"}`
 export const front = (what: string) => `flashnode_front{what="${what}"}`
 export const event = (name: string) => `flashnode_chain_events_total{event="${name}"}`
 
-/** Asks again until it holds; the last answer when the time is over. */
+/** Repeats a read until the value is right; gives the last value when the time is over. */
 export async function settled<T>(
   read: () => Promise<T>,
   isRight: (value: T) => boolean,

@@ -1,4 +1,7 @@
-/** Clients that come, ask and go, in whatever way: nothing of them is left, and nobody else notices. */
+/**
+ * Clients come, send requests and leave in many ways. Nothing of them may remain, and no other
+ * client may notice.
+ */
 import { readdirSync, readlinkSync } from 'node:fs'
 import type { Check } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
@@ -14,32 +17,38 @@ import {
 } from './overloaded-node.ts'
 import { KINDS, type Passing } from './passing-kinds.ts'
 
-/** At the same time, on average: fewer than may wait for a worker. */
+/** The average number of clients at a time, which is below the queue's limit. */
 const TOGETHER = 60
-/** Each from an address of its own, as far as they reach. */
+/** The clients use this many addresses in turn. */
 const ADDRESSES = 1_500
-/** What the limiter may remember of them. */
+/** The limiter may remember this many addresses. */
 const KEYS = 200
 const QUEUE = 100
-/** For those who want more than the queue holds. */
+/** This many clients exceed the queue. */
 const CROWD = 400
-/** No call of those that left may run to its end or its deadline: a round would take an hour. */
+/**
+ * A call must stop when its client leaves. If it ran to its end or its deadline, a round would take
+ * an hour.
+ */
 const CALL_MS = 20_000
-/** The least for this chain: what is used of it is resident after some seconds, and nothing comes after that. */
+/** The minimum for this chain: its used part is resident after some seconds and does not grow. */
 const VIEW_MB = 48
 const FLAGS = [
   ...['--rate-limit', '1000000', '--limit-limiter-keys', String(KEYS)],
   ...['--limit-call-ms', String(CALL_MS), '--limit-call-queue', String(QUEUE)],
   ...['--view-memory', String(VIEW_MB), '--limit-result-cache-items', '100'],
 ]
-/** Megabytes that may be added from the second round to the last, for each thousand clients: to what is in use, and to all that is resident. */
+/**
+ * These megabytes may be added from the second round to the last, for each thousand clients: used
+ * memory, and resident memory.
+ */
 const USED_MB = 1
 const RESIDENT_MB = 25
 
-/** Says what the front's memory is once nothing superfluous is left in it. */
+/** The edit reports the front's memory after a garbage collection. */
 const COLLECTS: readonly Edit[] = [
   {
-    file: 'workers/node/serving.ts',
+    file: 'workers/node/serve.ts',
     find: 'front: later.front?.stats(),',
     replace: `front: later.front?.stats(),
       memory: (
@@ -54,7 +63,7 @@ export async function overloadByPassingClients(
   check: Check,
   options: {
     readonly rounds: number
-    /** Of each round. */
+    /** The number of clients in each round. */
     readonly clients: number
     readonly random: () => number
     readonly flags: readonly string[]
@@ -78,14 +87,14 @@ export async function overloadByPassingClients(
     memory.push(await memoryOf(node))
   }
   const others = await beside.stop()
-  const most = await watch.stop()
+  const max = await watch.stop()
   check(
-    `${rounds * clients} clients come and go: who stays for the answer has the right one`,
+    `${rounds * clients} clients come and go: those that wait get the right response`,
     seen.wrong.length === 0 && seen.right > 0 && seen.left > 0,
     `${seen.right} answers, ${seen.left} left before ${seen.wrong.slice(0, 5).join('; ')}`,
   )
   check(
-    'others are served meanwhile',
+    'other clients are served meanwhile',
     isUntouched(others),
     `${besideText(others)} ${others.wrong.slice(0, 5).join('; ')}`,
   )
@@ -93,7 +102,7 @@ export async function overloadByPassingClients(
     () => inWork(node),
     (count) => count === 0,
   )
-  check('nobody works for those who left', work === 0, `${work} requests in work or waiting`)
+  check('no work remains for clients that left', work === 0, `${work} requests in work or waiting`)
   const left = await settled(
     async () => sockets(),
     (count) => count <= before + 2,
@@ -101,25 +110,25 @@ export async function overloadByPassingClients(
   const webSockets = await metric(node, front('webSockets'))
   const subscriptions = await metric(node, front('subscriptions'))
   check(
-    'their sockets and subscriptions are gone',
+    'sockets and subscriptions of these clients are gone',
     left <= before + 2 && webSockets <= 1 && subscriptions === 0,
-    `${left} sockets, ${before} before, ${most.sockets} at most; ${webSockets} WebSockets, ${subscriptions} subscriptions`,
+    `${left} sockets, ${before} before, ${max.sockets} at most; ${webSockets} WebSockets, ${subscriptions} subscriptions`,
   )
   check(
-    'the limiter forgets',
-    most.keys <= KEYS && most.keys > KEYS / 2,
-    `${most.keys} addresses in mind at most, of ${ADDRESSES}`,
+    'the limiter remembers only a limited number of addresses',
+    max.keys <= KEYS && max.keys > KEYS / 2,
+    `${max.keys} addresses in mind at most, of ${ADDRESSES}`,
   )
   const grown = (what: keyof Memory) =>
     (memory.at(-1)![what] - memory[1]![what]) / ((rounds - 2) * (clients / 1_000))
-  const shown = (what: keyof Memory) =>
+  const textOf = (what: keyof Memory) =>
     `${grown(what).toFixed(2)} MB for a thousand clients, ${memory.map((one) => Math.round(one[what])).join(', ')} MB`
-  check('memory in use is flat', grown('usedMb') < USED_MB, shown('usedMb'))
-  check('resident memory is flat', grown('residentMb') < RESIDENT_MB, shown('residentMb'))
+  check('memory in use is flat', grown('usedMb') < USED_MB, textOf('usedMb'))
+  check('resident memory is flat', grown('residentMb') < RESIDENT_MB, textOf('residentMb'))
   await checkQueue(check, node)
   const replaced = await metric(node, 'flashnode_pool_replaced')
   check(
-    'the pool stays warm',
+    'no worker of the pool was replaced',
     replaced === 0 && (await metric(node, 'flashnode_pool_threads')) === threads,
     `${replaced} of ${threads} workers replaced`,
   )
@@ -133,7 +142,7 @@ async function memoryOf(node: OverloadedNode): Promise<Memory> {
   return { usedMb: (memory.heapUsed + memory.external) / 1e6, residentMb: memory.rss / 1e6 }
 }
 
-/** Requests of the ordinary clients, always there. */
+/** The ordinary clients always have this many requests open. */
 const BESIDE = 4
 
 async function comeAndGo(
@@ -167,10 +176,13 @@ async function comeAndGo(
   await Promise.all(Array.from({ length: TOGETHER }, one))
 }
 
-/** More dear calls at once than may wait: the queue keeps its bound, and everybody is told something. */
+/**
+ * Sends more expensive calls than may wait: the queue must respect its limit, and every client must
+ * get a response.
+ */
 async function checkQueue(check: Check, node: OverloadedNode): Promise<void> {
   const watch = watched(node)
-  const told = await Promise.all(
+  const reported = await Promise.all(
     Array.from({ length: CROWD }, async (_, index) => {
       const gas = `0x${(100_000 + index).toString(16)}`
       const params = [{ to: POWERS.address, gas }, 'latest']
@@ -178,26 +190,26 @@ async function checkQueue(check: Check, node: OverloadedNode): Promise<void> {
       return error?.message ?? 'a result'
     }),
   )
-  const count = (what: RegExp) => told.filter((message) => what.test(message)).length
+  const count = (what: RegExp) => reported.filter((message) => what.test(message)).length
   const [ended, late, refused] = [/out of gas/, /timed out/, /server busy/].map(count)
-  const most = await watch.stop()
+  const max = await watch.stop()
   check(
-    `${CROWD} dear calls at once: ${QUEUE} wait, the rest is refused`,
-    ended! + late! + refused! === CROWD && ended! > 0 && refused! > 0 && most.queued <= QUEUE,
-    `${ended} to their end, ${late} timeouts, ${refused} refused, ${most.queued} waiting at most`,
+    `of ${CROWD} expensive calls at once ${QUEUE} wait, and the rest are refused`,
+    ended! + late! + refused! === CROWD && ended! > 0 && refused! > 0 && max.queued <= QUEUE,
+    `${ended} to their end, ${late} timeouts, ${refused} refused, ${max.queued} waiting at most`,
   )
 }
 
-/** Looks at the metrics again and again: the most of each. */
+/** Reads the metrics repeatedly, and records the maximum of each. */
 function watched(node: OverloadedNode) {
-  const most = { queued: 0, keys: 0, sockets: 0 }
+  const max = { queued: 0, keys: 0, sockets: 0 }
   let isOver = false
   const running = (async () => {
     while (!isOver) {
       const metrics = await node.metrics()
-      most.queued = Math.max(most.queued, queuedIn(metrics))
-      most.keys = Math.max(most.keys, metrics.get(front('limiterKeys'))!)
-      most.sockets = Math.max(most.sockets, socketsOf(node.pid))
+      max.queued = Math.max(max.queued, queuedIn(metrics))
+      max.keys = Math.max(max.keys, metrics.get(front('limiterKeys'))!)
+      max.sockets = Math.max(max.sockets, socketsOf(node.pid))
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
   })()
@@ -205,18 +217,18 @@ function watched(node: OverloadedNode) {
     async stop() {
       isOver = true
       await running
-      return most
+      return max
     },
   }
 }
 
 const queuedIn = (metrics: ReadonlyMap<string, number>): number =>
   ['light', 'medium', 'dear'].reduce(
-    (sum, lane) => sum + metrics.get(`flashnode_pool_queued{what="${lane}"}`)!,
+    (sum, queueClass) => sum + metrics.get(`flashnode_pool_queued{what="${queueClass}"}`)!,
     0,
   )
 
-/** Requests that are being answered, and calls that wait for a worker or have one. */
+/** Counts the requests in progress, and the calls that wait for a worker or have one. */
 async function inWork(node: OverloadedNode): Promise<number> {
   const metrics = await node.metrics()
   const busy = metrics.get('flashnode_pool_busy')!
@@ -229,7 +241,7 @@ function socketsOf(pid: number): number {
     try {
       return readlinkSync(`${directory}/${fd}`).startsWith('socket:')
     } catch {
-      // Closed meanwhile.
+      // The socket was closed meanwhile.
       return false
     }
   }

@@ -1,4 +1,4 @@
-/** In which ways a client may come and go. */
+/** These are the ways in which a client may come and go. */
 import { once } from 'node:events'
 import { Agent } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -9,64 +9,67 @@ import { POWERS } from './contracts.ts'
 
 export type Passing = {
   readonly url: string
-  /** Address that it comes from. */
+  /** The client's source address. */
   readonly from: string
   readonly random: () => number
 }
 export type Kind = {
   readonly name: string
-  /** @throws for a wrong answer, and for none */
+  /**
+   * Runs the client.
+   * @throws for a wrong response, and for none
+   */
   run(passing: Passing): Promise<'answered' | 'left'>
 }
 
-/** Leaves within so many milliseconds of its request. */
+/** The client leaves within this many milliseconds of its request. */
 const SOON_MS = 15
-/** For an answer that is waited for. */
-const ANSWER_MS = 30_000
+/** The timeout of a response. */
+const RESPONSE_MS = 30_000
 
 export const KINDS: readonly Kind[] = [
   {
-    name: 'asks once',
+    name: 'sends one call',
     async run(passing) {
       const agent = new Agent()
-      await ask(passing, agent)
+      await request(passing, agent)
       return 'answered'
     },
   },
   {
-    name: 'asks some times over one connection',
+    name: 'sends some calls over one connection',
     async run(passing) {
       const agent = new Agent({ keepAlive: true })
-      for (let count = 0; count < 3; count++) await ask(passing, agent)
+      for (let count = 0; count < 3; count++) await request(passing, agent)
       agent.destroy()
       return 'answered'
     },
   },
   {
-    name: 'asks over WebSocket',
+    name: 'sends a call over WebSocket',
     async run(passing) {
       const socket = await webSocket(passing)
       const number = numberOf(passing)
       socket.send(body(increment(number)))
-      const [data] = await once(socket, 'message', { signal: AbortSignal.timeout(ANSWER_MS) })
-      expectAnswer(JSON.parse(String(data)), number)
+      const [data] = await once(socket, 'message', { signal: AbortSignal.timeout(RESPONSE_MS) })
+      expectResponse(JSON.parse(String(data)), number)
       socket.close()
       await once(socket, 'close')
       return 'answered'
     },
   },
   {
-    name: 'subscribes and vanishes',
+    name: 'subscribes and disconnects',
     async run(passing) {
       const socket = await webSocket(passing)
       for (const kind of ['newHeads', 'newPendingTransactions'])
         socket.send(body({ method: 'eth_subscribe', params: [kind] }))
-      await once(socket, 'message', { signal: AbortSignal.timeout(ANSWER_MS) })
+      await once(socket, 'message', { signal: AbortSignal.timeout(RESPONSE_MS) })
       return vanish(socket)
     },
   },
   {
-    name: 'leaves while a call over WebSocket runs',
+    name: 'disconnects while a call over WebSocket runs',
     async run(passing) {
       const socket = await webSocket(passing)
       for (let count = 0; count < 2; count++) socket.send(body(endless(passing)))
@@ -75,7 +78,7 @@ export const KINDS: readonly Kind[] = [
     },
   },
   {
-    name: 'leaves in the WebSocket handshake',
+    name: 'disconnects in the WebSocket handshake',
     run: (passing) =>
       leaveAfter(
         passing,
@@ -83,22 +86,22 @@ export const KINDS: readonly Kind[] = [
       ),
   },
   {
-    name: 'leaves in the headers',
+    name: 'disconnects in the headers',
     run: (passing) => leaveAfter(passing, 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-ty'),
   },
   {
-    name: 'leaves in the body',
+    name: 'disconnects in the body',
     run(passing) {
       const request = requestOf(body(increment(numberOf(passing))))
       return leaveAfter(passing, request.slice(0, -Math.ceil(passing.random() * 60)))
     },
   },
   {
-    name: 'leaves before the answer',
+    name: 'disconnects before the response',
     run: (passing) => leaveAfter(passing, requestOf(body(endless(passing)))),
   },
   {
-    name: 'leaves between two requests of one packet',
+    name: 'disconnects after two requests in one packet',
     run: (passing) =>
       leaveAfter(passing, requestOf(body(endless(passing))) + requestOf(body(endless(passing)))),
   },
@@ -110,7 +113,9 @@ const body = (call: { readonly method: string; readonly params: readonly unknown
 const requestOf = (text: string) =>
   `POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
 
-/** A second and a half; each a little different, so that each is worked out. */
+/**
+ * Makes a call that takes a second and a half; each is different, so that none comes from a cache.
+ */
 const endless = ({ random }: Passing) => {
   const gas = 15_000_000 + Math.floor(random() * 1e6)
   return {
@@ -119,14 +124,14 @@ const endless = ({ random }: Passing) => {
   }
 }
 
-async function ask(passing: Passing, agent: Agent): Promise<void> {
+async function request(passing: Passing, agent: Agent): Promise<void> {
   const number = numberOf(passing)
   const path = passing.random() < 0.5 ? '/' : '/flashblocks'
   const options = { agent, localAddress: passing.from }
-  expectAnswer(await post(`${passing.url}${path}`, increment(number), options), number)
+  expectResponse(await post(`${passing.url}${path}`, increment(number), options), number)
 }
 
-function expectAnswer({ result, error }: Reply, number: number): void {
+function expectResponse({ result, error }: Reply, number: number): void {
   const wanted = `0x${(number + 1).toString(16).padStart(64, '0')}`
   if (result !== wanted) throw new Error(error ? JSON.stringify(error) : String(result))
 }
@@ -144,7 +149,7 @@ async function vanish(socket: WebSocket): Promise<'left'> {
   return 'left'
 }
 
-/** Sends this and is gone: politely, or with a reset. */
+/** Sends a request and leaves, either by a normal close or by a reset. */
 async function leaveAfter({ url, from, random }: Passing, text: string): Promise<'left'> {
   const socket: Socket = connect({
     port: Number(new URL(url).port),

@@ -1,6 +1,9 @@
-/** Programs that try to keep a thread, as calls of a node: their memory comes back, and a worker that never asks for its deadline is ended. */
+/**
+ * Programs that try to occupy a thread run as calls of a node. Their memory must be freed, and a
+ * worker that never checks its deadline must be ended.
+ */
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import { type Check, figure } from '../../kit/checks.ts'
+import { type Check, measurement } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { hostilePrograms } from '../programs/hostile-programs.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
@@ -8,7 +11,7 @@ import { ENDLESS } from './contracts.ts'
 import { metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
 
 const CALL_MS = 300
-/** The engine asks for the deadline in time: a worker that is ended after so long hangs. */
+/** The engine checks the deadline in time, so a worker that is ended after this time hangs. */
 const GRACE_MS = 60_000
 const THREADS = 2
 const AT_ONCE = 2
@@ -17,17 +20,20 @@ const FLAGS = [
   ...['--limit-call-ms', String(CALL_MS), '--pool-threads', String(THREADS)],
   ...['--limit-call-gas', String(Number(MUCH_GAS))],
 ]
-/** MB that the engines may have: a thread keeps instances of 32 for the next calls, and needs 8. */
-const MOST_ENGINE_MB = THREADS * (32 + 8)
-/** Megabytes by which the process may have grown. */
-const MOST_PROCESS_MB = 100
+/**
+ * The megabytes that the engines may have: a thread retains instances of 32 for the next calls, and
+ * needs 8.
+ */
+const MAX_ENGINE_MB = THREADS * (32 + 8)
+/** The process may have grown by this many megabytes. */
+const MAX_PROCESS_MB = 100
 const MEGABYTE = 2 ** 20
-/** The engines' memory is read between so many programs, the last ones. */
+/** The engines' memory is read between the last programs, which are this many. */
 const LAST = 25
 /** Three of the programs take a megabyte, more than a request may have. */
-const MOST_INPUT_BYTES = 900_000
+const MAX_INPUT_BYTES = 900_000
 
-/** An engine that asks for no deadline. */
+/** With this edit the engine never checks its deadline. */
 const NO_POLLS: readonly Edit[] = [
   {
     file: 'engine/evm/fast/run.ts',
@@ -35,7 +41,7 @@ const NO_POLLS: readonly Edit[] = [
     replace: 'if (Date.now() === 0)',
   },
 ]
-/** Of a worker without polls. */
+/** The grace time of a worker without deadline checks. */
 const SHORT_GRACE_MS = 50
 
 type Options = {
@@ -53,45 +59,50 @@ export async function overloadByPrograms(check: Check, options: Options): Promis
 async function runAll(check: Check, { rounds, random, flags }: Options): Promise<void> {
   const limits = ['--limit-grace-ms', String(GRACE_MS)]
   const node = await startOverloaded([...flags, ...FLAGS, ...limits])
-  // What is compiled and loaded once is no leak.
+  // Code and modules that are loaded once are no leak.
   await makeAll(node, 1)
   const process = await processMb(node)
   const clients = startClients(node.url, random)
-  let leastMb = Number.POSITIVE_INFINITY
-  const look = async (left: number) => {
+  let minMb = Number.POSITIVE_INFINITY
+  const poll = async (left: number) => {
     if (left >= LAST) return
-    leastMb = Math.min(leastMb, await engineMb(node))
+    minMb = Math.min(minMb, await engineMb(node))
   }
-  const { count, wrong, slowest } = await makeAll(node, rounds, look)
+  const { count, wrong, slowest } = await makeAll(node, rounds, poll)
   const beside = await clients.stop()
   const ended = await metric(node, 'flashnode_pool_replaced')
   check(
-    'each ends at its deadline, and no worker had to be ended',
+    'each call ends at its deadline, and no worker is terminated',
     wrong.length === 0 && ended === 0,
     `${count} calls, ${ended} workers ${wrong.join('; ').slice(0, 400)}`,
   )
-  figure(`slowest ${Math.round(slowest)} ms, with ${CALL_MS} ms for each`)
-  check('others are not touched', isUntouched(beside), besideText(beside) + beside.wrong.join())
-  // An instance that is not kept goes with V8's next collection, between two calls. A leak stays.
+  measurement(`slowest ${Math.round(slowest)} ms, with ${CALL_MS} ms for each`)
+  check(
+    'other clients are not disturbed',
+    isUntouched(beside),
+    besideText(beside) + beside.wrong.join(),
+  )
+  // An instance that is not retained is freed by V8's next collection, between two calls. A leak
+  // stays.
   const engines = await settled(
     async () => {
-      if (leastMb > MOST_ENGINE_MB) await makeAll(node, 1, look)
-      return leastMb
+      if (minMb > MAX_ENGINE_MB) await makeAll(node, 1, poll)
+      return minMb
     },
-    (mb) => mb <= MOST_ENGINE_MB,
+    (mb) => mb <= MAX_ENGINE_MB,
   )
   check(
-    `the memory of the engines is back within ${MOST_ENGINE_MB} MB`,
-    engines <= MOST_ENGINE_MB,
+    `the memory of the engines is back within ${MAX_ENGINE_MB} MB`,
+    engines <= MAX_ENGINE_MB,
     `${engines.toFixed(0)} MB`,
   )
   const processAfter = await settled(
     () => processMb(node),
-    (mb) => mb <= process + MOST_PROCESS_MB,
+    (mb) => mb <= process + MAX_PROCESS_MB,
   )
   check(
-    `that of the process within ${MOST_PROCESS_MB} MB`,
-    processAfter <= process + MOST_PROCESS_MB,
+    `the memory of the process is back within ${MAX_PROCESS_MB} MB`,
+    processAfter <= process + MAX_PROCESS_MB,
     `${process.toFixed(0)} MB before, ${processAfter.toFixed(0)} after`,
   )
   check('the node ends with 0', (await node.stop()) === 0)
@@ -108,25 +119,29 @@ async function terminate(check: Check, { terminations, flags }: Options): Promis
   }
   await end()
   const before = await processMb(node)
-  // A call whose time was over before a worker had begun it ends none.
+  // A call whose time was over before a worker started it ends no worker.
   while ((await replaced()) < terminations) await end()
   const after = await settled(
     () => processMb(node),
-    (mb) => mb <= before + MOST_PROCESS_MB,
+    (mb) => mb <= before + MAX_PROCESS_MB,
   )
   const ended = `${await replaced()} workers were ended in the engine's loop`
-  check(`${ended}, and each caller told`, codes.size === 1 && codes.has(-32002), list(codes))
   check(
-    'nothing of them is left',
-    after <= before + MOST_PROCESS_MB,
+    `${ended}, and each caller got a timeout`,
+    codes.size === 1 && codes.has(-32002),
+    list(codes),
+  )
+  check(
+    'the memory of the terminated workers is free again',
+    after <= before + MAX_PROCESS_MB,
     `${before.toFixed(0)} MB before, ${after.toFixed(0)} after`,
   )
   const threads = await settled(
     () => metric(node, 'flashnode_pool_threads'),
     (count) => count === THREADS,
   )
-  check('others are in their place', threads === THREADS, `${threads} threads`)
-  check('the node ends with 0 after them', (await node.stop()) === 0)
+  check('new workers replace the terminated ones', threads === THREADS, `${threads} threads`)
+  check('the node ends with 0 after the terminations', (await node.stop()) === 0)
 }
 
 const list = (codes: ReadonlyMap<number, number>): string =>
@@ -140,7 +155,7 @@ async function makeAll(
   const seen = { count: 0, slowest: 0, wrong: [] as string[] }
   const left = Array.from({ length: rounds }, hostilePrograms)
     .flat()
-    .filter(({ input }) => input === undefined || input.length < MOST_INPUT_BYTES)
+    .filter(({ input }) => input === undefined || input.length < MAX_INPUT_BYTES)
   const work = async () => {
     for (let program = left.pop(); program !== undefined; program = left.pop()) {
       const { name, code, input = new Uint8Array(0) } = program
@@ -157,12 +172,12 @@ async function makeAll(
   return seen
 }
 
-const HERE = `0x${'1f'.repeat(20)}`
+const CODE_ADDRESS = `0x${'1f'.repeat(20)}`
 async function make(
   { url }: OverloadedNode,
   what: { readonly to?: string; readonly code?: string; readonly data?: string },
 ) {
-  const { to = HERE, code, data } = what
+  const { to = CODE_ADDRESS, code, data } = what
   const call = { to, gas: MUCH_GAS, ...(data === undefined ? {} : { data }) }
   const overrides = code === undefined ? [] : [{ [to]: { code } }]
   const startedAt = performance.now()
@@ -171,7 +186,10 @@ async function make(
   return { error, ms: performance.now() - startedAt }
 }
 
-/** What the threads of the pool own outside their heaps: the memories of their engines, above all. */
+/**
+ * Sums the memory of the pool's threads outside of their heaps, mostly the memories of their
+ * engines.
+ */
 async function engineMb(node: OverloadedNode): Promise<number> {
   let bytes = 0
   for (const [name, value] of await node.metrics())

@@ -1,4 +1,7 @@
-/** What one address asks for is not taken from the others: endless calls of some beside the quotes of another. */
+/**
+ * The calls of one address may not take the share of others. Endless calls of some addresses run
+ * beside the quotes of another.
+ */
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Check } from '../../kit/checks.ts'
@@ -6,12 +9,12 @@ import { increment, post, type Reply } from './beside.ts'
 import { POWERS } from './contracts.ts'
 import { type OverloadedNode, startOverloaded } from './overloaded-node.ts'
 
-/** Calls in a second of each address. */
+/** The calls a second of each address. */
 const RATE = 20
-/** In which the node finds out what the calls cost. */
+/** The node learns the cost of the calls in this time. */
 const LEARNED_MS = 5_000
 const QUOTES = '127.0.0.2'
-/** The node finds out what runs long by trying it, and a call is as long as its deadline. */
+/** The node learns which calls are long by running them, and a call may last until its deadline. */
 const AIM = 3
 
 type Attack = {
@@ -28,15 +31,15 @@ const attacks: readonly Attack[] = [
     request: (number) => ({ call: { to: POWERS.address, data: selector(number) } }),
   },
   {
-    // 14 ms for each.
-    name: 'calls of little gas',
+    // Each call takes 14 ms.
+    name: 'calls with little gas',
     from: ['127.0.0.3'],
     request: (number) => ({
       call: { to: POWERS.address, data: selector(number), gas: '0x28000' },
     }),
   },
   {
-    name: 'endless calls of three addresses, each with code of its own',
+    name: 'endless calls of three addresses, each with its own code',
     from: ['127.0.0.3', '127.0.0.4', '127.0.0.5'],
     request: (number) => ({
       call: { to: address(number), data: selector(number) },
@@ -47,13 +50,16 @@ const attacks: readonly Attack[] = [
 
 type Seen = { readonly ms: number; readonly fault: string | undefined }
 
-/** `seconds`: of each attack, the first five of which do not count. The node has its defaults for all that concerns calls. */
+/**
+ * Runs each attack for `seconds`, of which the first five do not count. The node has its default
+ * limits for calls.
+ */
 export async function overloadByShares(
   check: Check,
   options: { readonly seconds: number; readonly flags: readonly string[] },
 ): Promise<void> {
   const node = await startOverloaded([...options.flags, '--rate-limit', '100'])
-  // The code of its methods is compiled, and the cost of quotes known.
+  // The first quotes compile the code of the methods, and teach the node the cost of quotes.
   await quote(node, 3)
   const alone = summary(await quote(node, options.seconds - LEARNED_MS / 1_000))
   for (const attack of attacks) {
@@ -73,12 +79,12 @@ export async function overloadByShares(
   check('the node ends with 0', (await node.stop()) === 0)
 }
 
-/** At their rate, however long the answers take. */
+/** Sends quotes at their rate without waiting for responses. */
 async function quote(node: OverloadedNode, seconds: number): Promise<readonly Seen[]> {
   const agent = new Agent({ keepAlive: true })
-  const asked: Promise<Seen>[] = []
-  await atRate(seconds * 1_000, (number) => asked.push(one(number)))
-  const seen = await Promise.all(asked)
+  const requested: Promise<Seen>[] = []
+  await atRate(seconds * 1_000, (number) => requested.push(one(number)))
+  const seen = await Promise.all(requested)
   agent.destroy()
   return seen
 
@@ -87,7 +93,8 @@ async function quote(node: OverloadedNode, seconds: number): Promise<readonly Se
     const wanted = `0x${(number + 1).toString(16).padStart(64, '0')}`
     const path = number % 2 === 0 ? '/' : '/flashblocks'
     const reply: Reply = await post(`${node.url}${path}`, increment(number), {
-      ...{ agent, localAddress: QUOTES },
+      agent,
+      localAddress: QUOTES,
     }).catch((error: Error) => ({ error: { code: 0, message: error.message } }))
     const ms = performance.now() - startedAt
     return { ms, fault: reply.result === wanted ? undefined : JSON.stringify(reply) }
@@ -100,7 +107,7 @@ function startAttack(
 ): { stop(): Promise<number> } {
   const agent = new Agent({ keepAlive: true })
   const end = new AbortController()
-  const asked: Promise<unknown>[] = []
+  const requested: Promise<unknown>[] = []
   let number = 0
   const running = from.map((localAddress) =>
     atRate(
@@ -108,8 +115,8 @@ function startAttack(
       () => {
         const { call, overrides } = request(number++)
         const params = [call, 'latest', ...(overrides === undefined ? [] : [overrides])]
-        const asking = post(`${url}/`, { method: 'eth_call', params }, { agent, localAddress })
-        asked.push(asking.catch(() => undefined))
+        const openRequest = post(`${url}/`, { method: 'eth_call', params }, { agent, localAddress })
+        requested.push(openRequest.catch(() => undefined))
       },
       end.signal,
     ),
@@ -118,10 +125,10 @@ function startAttack(
     async stop() {
       end.abort()
       await Promise.all(running)
-      // Those that wait go with their connection.
+      // Waiting calls end with their connection.
       agent.destroy()
-      await Promise.all(asked)
-      return asked.length
+      await Promise.all(requested)
+      return requested.length
     },
   }
 }

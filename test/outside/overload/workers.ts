@@ -1,31 +1,40 @@
-/** Calls that their worker does not survive, or hardly: each ends in time with an error, and nobody else notices. */
+/**
+ * These calls end their worker, or nearly. Each must end in time with an error, and no other client
+ * may notice.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Check, figure } from '../../kit/checks.ts'
+import { type Check, measurement } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { besideText, isUntouched, post, startClients } from './beside.ts'
 import { ADDITIONS, DEEP, ENDLESS, HOARD, PAIR, PAIRINGS, POINTS, POWERS } from './contracts.ts'
 import { chain, metric, type OverloadedNode, settled, startOverloaded } from './overloaded-node.ts'
 
-/** Shorter than the defaults, so that many fit into a short run. */
+/** The limits are shorter than the defaults, so that many calls fit into a short run. */
 const CALL_MS = 2_000
 const GRACE_MS = 1_000
-/** One call may end two of them; others go on with the rest. */
+/** One call may end two workers, while others use the rest. */
 const THREADS = 4
 const LIMITS = ['--limit-call-ms', String(CALL_MS), '--limit-grace-ms', String(GRACE_MS)]
-/** 10^12: the default gas of a plain loop is burnt in 40 ms, a thousand million in one second (2026-11). */
+/**
+ * 10^12: the default gas of a plain loop is used up in 40 ms, a thousand million in one second
+ * (2026-11).
+ */
 const MUCH_GAS = '0xe8d4a51000'
 
 type Bad = {
   readonly name: string
-  /** Of the call object. */
+  /** Fields of the call object. */
   readonly call: Readonly<Record<string, string>>
-  /** Of the error; 0: a result. */
+  /** The allowed error codes; 0 stands for a result. */
   readonly codes: readonly number[]
-  /** Workers that one such call may cost. */
+  /** The number of workers that one such call may cost. */
   readonly costs: number
 }
 
-/** As much gas as lasts beyond the deadline, on a node that allows it: more than any caller may ask for by default, but for POWERS. */
+/**
+ * These calls have gas that lasts beyond the deadline, on a node that allows it. Only POWERS needs
+ * no more than the default maximum.
+ */
 const real: readonly Bad[] = [
   {
     name: 'endless',
@@ -33,21 +42,21 @@ const real: readonly Bad[] = [
     codes: [-32002],
     costs: 0,
   },
-  // The default is burnt before the deadline.
+  // The default gas is used up before the deadline.
   {
-    name: 'endless by the default gas',
+    name: 'endless with the default gas',
     call: { to: ENDLESS.address },
     codes: [-32000, -32002],
     costs: 0,
   },
-  // The engine's memory has a bound.
+  // The engine's memory is limited.
   {
-    name: 'hoards transient slots',
+    name: 'fills memory with transient slots',
     call: { to: HOARD.address, gas: MUCH_GAS },
     codes: [-32000, -32002],
     costs: 0,
   },
-  // It may end by itself: each frame keeps a 64th of its gas.
+  // The call may end by itself, because each frame retains a 64th of its gas.
   {
     name: 'grows memory in every frame',
     call: { to: DEEP.address, gas: MUCH_GAS },
@@ -55,13 +64,13 @@ const real: readonly Bad[] = [
     costs: 0,
   },
   {
-    name: 'small powers by more than the default gas',
+    name: 'small exponentiations with more than the default gas',
     call: { to: POWERS.address, gas: MUCH_GAS },
     codes: [-32002],
     costs: 0,
   },
   {
-    name: 'small powers by the default gas',
+    name: 'small exponentiations with the default gas',
     call: { to: POWERS.address },
     codes: [-32002],
     costs: 0,
@@ -74,21 +83,23 @@ const real: readonly Bad[] = [
     costs: 0,
   },
   {
-    name: 'adds points',
+    name: 'adds curve points',
     call: { to: ADDITIONS.address, data: POINTS, gas: MUCH_GAS },
     codes: [-32002],
     costs: 0,
   },
 ]
 
-/** MODEXP of an exponent of 800 KB: one call of it, which is looked at in between. */
+/** Makes one call of MODEXP with an exponent of 800 KB, which checks the deadline in between. */
 function modexp(): Bad['call'] {
   const length = (bytes: number) => bytes.toString(16).padStart(64, '0')
   const data = `0x${length(8)}${length(800_000)}${length(8)}${'ff'.repeat(800_008)}${'ff'.repeat(7)}fd`
   return { to: `0x${'5'.padStart(40, '0')}`, data }
 }
 
-/** What a worker does in the test build when the calldata of a call names it, with a view leased. */
+/**
+ * The worker of the test build runs this code when a call's calldata names it, with a view leased.
+ */
 const DEEDS: Readonly<Record<string, { readonly code: string; readonly costs: number }>> = {
   dead0001: { code: 'process.exit(1)', costs: 2 },
   dead0002: {
@@ -107,7 +118,8 @@ const DEEDS: Readonly<Record<string, { readonly code: string; readonly costs: nu
   dead0006: { code: 'const deep = () => deep() + 1; deep()', costs: 0 },
 }
 const BAD_BUILD: readonly Edit[] = [
-  // So that JavaScript comes beyond it within the deadline; the engine's memory is no part of it.
+  // The heap is small, so that JavaScript exceeds it within the deadline; the engine's memory is
+  // separate.
   { file: 'workers/pool/open.ts', find: 'const HEAP_MB = 512', replace: 'const HEAP_MB = 64' },
   {
     file: 'rpc/dispatch/worker-call.ts',
@@ -119,28 +131,29 @@ const BAD_BUILD: readonly Edit[] = [
 `,
   },
   {
-    // An engine that asks for no deadline.
+    // With this edit the engine never checks its deadline.
     file: 'engine/evm/fast/run.ts',
     find: 'if (running.isExpired?.() === true)',
     replace: 'if (Date.now() === 0)',
   },
 ]
 const edited: readonly Bad[] = [
-  // Its engine may have more than the heap that this build allows: then the worker is ended before the engine comes to its own bound.
+  // The engine may have more memory than the heap of this build. The worker is ended before the
+  // engine reaches its own limit.
   {
-    name: 'hoards beyond its heap',
+    name: 'uses more memory than its heap',
     call: { to: HOARD.address, gas: MUCH_GAS },
     codes: [-32000, -32002, -32603],
     costs: 2,
   },
   {
-    name: 'endless without polls',
+    name: 'endless without deadline checks',
     call: { to: ENDLESS.address, gas: MUCH_GAS },
     codes: [-32002],
     costs: 1,
   },
   {
-    name: 'pairs without polls',
+    name: 'pairings without deadline checks',
     call: { to: PAIRINGS.address, data: PAIR, gas: MUCH_GAS },
     codes: [-32002],
     costs: 1,
@@ -153,7 +166,10 @@ const edited: readonly Bad[] = [
   })),
 ]
 
-/** `rounds`: how often each bad call is made. Those that end their worker come one after the other, the rest also all at once. */
+/**
+ * Makes each bad call in `rounds` rounds. Calls that end their worker run one after the other, the
+ * rest also all at once.
+ */
 export async function overloadWorkers(
   check: Check,
   options: {
@@ -165,7 +181,7 @@ export async function overloadWorkers(
   const gas = ['--limit-call-gas', String(Number(MUCH_GAS))]
   const flags = [...options.flags, ...LIMITS, ...gas, '--pool-threads', String(THREADS)]
   for (const [what, bad, edits] of [
-    ['calls that take all they may', real, []],
+    ['calls that use all allowed resources', real, []],
     ['calls that end their worker', edited, BAD_BUILD],
   ] as const) {
     const node = await startOverloaded(flags, edits)
@@ -173,13 +189,13 @@ export async function overloadWorkers(
     const seen = await makeAll(node, bad, { rounds: options.rounds, isOneByOne: edits.length > 0 })
     const beside = await clients.stop()
     check(
-      `${what}: each ends with its error`,
+      `${what}: each call ends with its error`,
       seen.wrong.length === 0,
       `${seen.count} calls of ${bad.length} kinds${list(seen.wrong)}`,
     )
-    figure(`slowest ${Math.round(seen.slowest)} ms, with ${CALL_MS} and ${GRACE_MS} for each`)
+    measurement(`slowest ${Math.round(seen.slowest)} ms, with ${CALL_MS} and ${GRACE_MS} for each`)
     check(
-      `${what}: others are not touched`,
+      `${what}: other clients are not disturbed`,
       isUntouched(beside),
       besideText(beside) + list(beside.wrong),
     )
@@ -190,7 +206,7 @@ export async function overloadWorkers(
 
 type Seen = {
   count: number
-  /** Workers that all of these may have cost. */
+  /** The number of workers that all of these calls may have cost. */
   costs: number
   slowest: number
   readonly wrong: string[]
@@ -209,7 +225,10 @@ async function makeAll(
   return seen
 }
 
-/** Its time may be over before a worker has begun it, where that is still being started: then it is made again. */
+/**
+ * Repeats a call whose time was over before a worker started it, which happens while workers are
+ * being started.
+ */
 async function makeFelt(node: OverloadedNode, bad: Bad, seen: Seen): Promise<void> {
   const replaced = () => metric(node, 'flashnode_pool_replaced')
   for (let time = 0; time < MAKES; time++) {
@@ -228,45 +247,48 @@ async function make(node: OverloadedNode, bad: Bad, seen: Seen): Promise<void> {
   const { error, result } = await post(`${node.url}/`, { method: 'eth_call', params })
   const ms = performance.now() - startedAt
   seen.count++
-  // A busy machine may also end one that would have stopped by itself.
+  // A busy machine may also end a worker that would have stopped by itself.
   seen.costs += Math.max(1, bad.costs)
   seen.slowest = Math.max(seen.slowest, ms)
   const isExpected = bad.codes.includes(error?.code ?? 0)
   if (!isExpected) seen.wrong.push(`${bad.name}: ${error?.code ?? result} ${error?.message ?? ''}`)
 }
 
-/** All workers are there, as many were replaced as there should be, and nobody holds an old view. */
+/**
+ * Checks that all workers run, that the expected number was replaced, and that no old view is
+ * leased.
+ */
 async function checkPool(
   check: Check,
   what: string,
   node: OverloadedNode,
   { bad, costs: wanted }: { readonly bad: readonly Bad[]; readonly costs: number },
 ): Promise<void> {
-  const least = bad.filter(({ costs }) => costs > 0).length
+  const min = bad.filter(({ costs }) => costs > 0).length
   const replaced = await settled(
     () => metric(node, 'flashnode_pool_replaced'),
-    (count) => count >= least,
+    (count) => count >= min,
   )
-  // The last one may still be starting.
+  // The last worker may still be starting.
   const threads = await settled(
     () => metric(node, 'flashnode_pool_threads'),
     (count) => count === THREADS,
   )
   check(
-    `${what}: their workers are replaced`,
-    threads === THREADS && replaced >= least && replaced <= wanted,
+    `${what}: ended workers are replaced`,
+    threads === THREADS && replaced >= min && replaced <= wanted,
     `${threads} threads, ${replaced} replaced, at most ${wanted}`,
   )
-  // A lease that nobody ends stays where it is while a block's records go by.
+  // A leaked lease stays where it is while the snapshots of a block pass.
   await sleep(1_500)
   const age = await settled(
     () => leaseAge(node),
-    (records) => records < MANY_RECORDS,
+    (snapshots) => snapshots < MANY_SNAPSHOTS,
   )
-  check(`${what}: no lease is left`, age < MANY_RECORDS, `the oldest is ${age} records old`)
+  check(`${what}: no lease is left`, age < MANY_SNAPSHOTS, `the oldest is ${age} snapshots old`)
 }
-/** Of two blocks, about. */
-const MANY_RECORDS = 20
+/** About two blocks have this many snapshots. */
+const MANY_SNAPSHOTS = 20
 
 export async function leaseAge(node: OverloadedNode): Promise<number> {
   const metrics = await node.metrics()

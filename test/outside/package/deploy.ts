@@ -1,9 +1,11 @@
-/** Dockerfile and unit of systemd: neither can be run here, both are read by whoever knows their form. */
+/**
+ * The Dockerfile and the systemd unit cannot run here, so tools that know their formats check them.
+ */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { checks } from '../../kit/checks.ts'
-import { install, run } from './places.ts'
+import { install, run } from './install.ts'
 
 const UNIT = 'docs/operate/flashnode.service'
 
@@ -16,18 +18,30 @@ export async function checkDeployment({
   const { status, out } = await run(process.execPath, [bin, 'lint', resolve('Dockerfile')], {
     cwd: linter,
   })
-  check('the Dockerfile has no fault', status === 0 && out.trim() === '', out.trim())
+  check(
+    'the linter finds no fault in the Dockerfile',
+    status === 0 && out.trim() === '',
+    out.trim(),
+  )
   const text = readFileSync('Dockerfile', 'utf8')
   const stages = text.match(/^FROM .*/gm) ?? []
   const last = stages.at(-1) ?? ''
-  check('it is distroless, as nobody', /distroless\/nodejs24-debian12:nonroot$/.test(last), last)
+  check(
+    'the image is distroless and runs as nonroot',
+    /distroless\/nodejs24-debian12:nonroot$/.test(last),
+    last,
+  )
   const probe = /CMD (\["\/nodejs\/bin\/node".*\])/.exec(text)?.[1] ?? '[]'
   const [, ...argv] = JSON.parse(probe) as string[]
   const silent = argv.map((one) => one.replace(':8545/', ':1/'))
   const sick = await run(process.execPath, silent, { cwd: linter })
-  check('its health check fails where nobody answers', argv.length === 2 && sick.status === 1)
+  check('the health check fails when no node answers', argv.length === 2 && sick.status === 1)
   const found = spawnSync('systemd-analyze', ['verify', resolve(UNIT)], { encoding: 'utf8' })
   if (found.error === undefined)
-    check('the unit has no fault', found.status === 0 && found.stderr === '', found.stderr)
+    check(
+      'systemd-analyze finds no fault in the unit',
+      found.status === 0 && found.stderr === '',
+      found.stderr,
+    )
   else skip('the unit of systemd', 'systemd-analyze is not on this machine')
 }

@@ -1,17 +1,17 @@
-/** Programs that import the package, run in a folder where it is installed. */
+/** These programs import the package, and run in a folder where it is installed. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Check } from '../../kit/checks.ts'
 import { isGone } from './command.ts'
-import { environmentOf, run } from './places.ts'
+import { environmentOf, run } from './install.ts'
 
 const SEND = `const { from, to } = { from: node.accounts[0].address, to: node.accounts[1].address }
 const sent = await node.request({ method: 'eth_sendTransaction', params: [{ from, to, value: '0x1' }] })
 `
 
-/** On each Node: the same program, in its process or with a child. */
+/** Each Node runs the same program, with the node in its process or in a child process. */
 const ANY = `import assert from 'node:assert/strict'
 import { createNode } from 'flashnode'
 const listeners = () => process.eventNames().map((name) => [name, process.listenerCount(name)]).sort().join(' ')
@@ -33,7 +33,7 @@ assert.equal(Number((await byPort.json()).result), node.chainId)
 await assert.rejects(node.request({ method: 'eth_none' }), { code: -32601 })
 await node.close()
 await assert.rejects(node.request({ method: 'eth_chainId' }), /the node is closed/)
-await assert.rejects(createNode({ blockTimeMs: 1500 }), { message: 'flag --block-time-ms: "1500": expected whole seconds, such as 2000: timestamps have no less' })
+await assert.rejects(createNode({ blockTimeMs: 1500 }), { message: 'flag --block-time-ms: "1500": expected a multiple of 1000, such as 2000, because timestamps are whole seconds' })
 await assert.rejects(createNode({ blokTimeMs: 1000 }), { message: 'unknown flag --blok-time-ms; nearest: --block-time-ms' })
 assert.equal(listeners(), before)
 console.log('done')
@@ -49,7 +49,7 @@ const datadir = mkdtempSync(join(tmpdir(), 'flashnode-kept-'))
 const [one, two] = await Promise.all([createNode({ port: 'none', chainId: 7777 }), createNode({ datadir })])
 assert.deepEqual([one.chainId, two.chainId, one.url], [7777, 196, undefined])
 await assert.rejects(createNode({ datadir }), /lock|in use|another/i)
-await assert.rejects(createNode({ port: Number(new URL(two.url).port) }), /is taken/)
+await assert.rejects(createNode({ port: Number(new URL(two.url).port) }), /is in use/)
 assert.equal(Number(await one.request({ method: 'eth_chainId' })), 7777)
 await one.close()
 assert.equal(Number(await two.request({ method: 'eth_chainId' })), 196)
@@ -75,10 +75,10 @@ await node.close()
 console.log('done')
 `
 
-const TYPED = `import { createNode, type Hex, type ListeningNode, type LocalNode, type Place } from 'flashnode'
+const TYPED = `import { createNode, type Hex, type ListeningNode, type LocalNode, type FlashblockPosition } from 'flashnode'
 const node: ListeningNode = await createNode({ blockTimeMs: 2_000, cors: ['*'], rateLimit: 'off', engine: 'fast' })
 const quiet: LocalNode = await createNode({ port: 'none', feed: 'scripted', limitCallMs: 100 })
-const place: Place = await quiet.feed.push(['0x00', { from: node.accounts[0]!.address }])
+const place: FlashblockPosition = await quiet.feed.push(['0x00', { from: node.accounts[0]!.address }])
 const hash: Hex = (await node.feed.seal()).hash
 const block = await node.request<{ hash: Hex } | null>({ method: 'eth_getBlockByHash', params: [hash, false] })
 // @ts-expect-error no such flag
@@ -106,7 +106,7 @@ export async function checkProgram(
   check(`${name}: the program "${program}" ends by itself`, isDone, `${status} ${err.slice(-600)}`)
 }
 
-/** A node that is a child does not outlive a parent that is killed. */
+/** Checks that a node in a child process ends with a killed parent. */
 export async function checkOrphan(
   { folder, node, name }: { readonly folder: string; readonly node: string; readonly name: string },
   check: Check,
@@ -118,7 +118,7 @@ export async function checkOrphan(
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [text] = (await once(parent.stdout.setEncoding('utf8'), 'data')) as [string]
-  // It closes its end of the pipe with the last of the two processes.
+  // The pipe closes when the last of the two processes ends.
   const closed = once(parent.stdout, 'close')
   parent.kill('SIGKILL')
   await closed
@@ -130,16 +130,26 @@ export async function checkOrphan(
   check(`${name}: the node ends when its parent is killed`, isDown)
 }
 
-/** They need the types of nothing else, those of Node neither. */
+/** The types must compile without any other types, even those of Node. */
 const STRICT = {
-  ...{ target: 'esnext', lib: ['esnext'], module: 'nodenext', types: [], noEmit: true },
-  ...{ strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false },
+  target: 'esnext',
+  lib: ['esnext'],
+  module: 'nodenext',
+  types: [],
+  noEmit: true,
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  skipLibCheck: false,
 }
 
-/** The declarations, by the compiler and as strict as it can be. */
+/** Compiles the declarations with the strictest options. */
 export async function checkTypes(folder: string, check: Check): Promise<void> {
   writeFileSync(join(folder, 'typed.ts'), TYPED)
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT }))
   const { status, out } = await run(resolve('node_modules/.bin/tsc'), [], { cwd: folder })
-  check('the types are those that are promised', status === 0, out.slice(0, 800))
+  check(
+    "strict TypeScript compiles a program with the package's types",
+    status === 0,
+    out.slice(0, 800),
+  )
 }

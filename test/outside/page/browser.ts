@@ -1,4 +1,4 @@
-/** Debian's Chromium, and what a page in it has said and asked for. */
+/** Debian's Chromium, with the console messages and the requests of a page. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const FLAGS = [
 
 export const hasBrowser = (): boolean => existsSync(PROGRAM)
 
-export type Look = {
+export type Appearance = {
   readonly width: number
   readonly height: number
   readonly scheme?: 'dark' | 'light'
@@ -22,18 +22,18 @@ export type Look = {
 }
 export type OpenedPage = {
   readonly page: Page
-  /** What it wrote to the console, and errors that nobody caught. */
+  /** Messages on the console, and uncaught errors. */
   readonly said: string[]
-  /** URLs that it asked for, WebSockets too. */
-  readonly asked: string[]
+  /** The requested URLs, including WebSockets. */
+  readonly requested: string[]
   close(): Promise<void>
 }
 export type Browser = {
-  open(url: string, look: Look): Promise<OpenedPage>
+  open(url: string, appearance: Appearance): Promise<OpenedPage>
   close(): Promise<void>
 }
 
-/** With a profile of its own that goes with it. */
+/** Opens a browser with its own profile, which is deleted with it. */
 export async function openBrowser(): Promise<Browser> {
   const { chromium } = requireFrom(new URL('./', import.meta.url))('playwright-core') as Playwright
   const profile = mkdtempSync(join(tmpdir(), 'flashnode-chromium-'))
@@ -50,13 +50,13 @@ export async function openBrowser(): Promise<Browser> {
         colorScheme: scheme,
         reducedMotion: isStill ? 'reduce' : 'no-preference',
       })
-      const [said, asked]: [string[], string[]] = [[], []]
+      const [said, requested]: [string[], string[]] = [[], []]
       page.on('console', (message) => said.push(`${message.type()}: ${message.text()}`))
       page.on('pageerror', (error) => said.push(`uncaught: ${error.message}`))
-      page.on('request', (request) => asked.push(request.url()))
-      page.on('websocket', (socket) => asked.push(socket.url()))
+      page.on('request', (request) => requested.push(request.url()))
+      page.on('websocket', (socket) => requested.push(socket.url()))
       await page.goto(url)
-      return { page, said, asked, close: () => page.close() }
+      return { page, said, requested, close: () => page.close() }
     },
     async close() {
       await context.close()
@@ -65,7 +65,7 @@ export async function openBrowser(): Promise<Browser> {
   }
 }
 
-/** Bytes of its heap and elements of its document, without garbage. */
+/** Measures the page's heap in bytes and its document elements, after a garbage collection. */
 export async function memoryOf(page: Page): Promise<{ bytes: number; nodes: number }> {
   const session = await page.context().newCDPSession(page)
   await session.send('HeapProfiler.collectGarbage')

@@ -1,4 +1,7 @@
-/** The page of a node that follows: what it is worth, a transaction's way over the node that it follows, restarts, and whom it follows. */
+/**
+ * The page of a follower shows its mode of trust, a transaction's course over the leader, restarts,
+ * and its sources.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,9 +13,9 @@ import { isDrawn, type Parts, WIDE } from './parts.ts'
 import { openTraffic } from './traffic.ts'
 import { checkWay } from './way.ts'
 
-/** After both are there again, on a busy machine. */
+/** The page must recover within this time after both nodes run again, on a busy machine. */
 const READY_MS = 120_000
-/** Its state, and what the page calls that. */
+/** Each state with its name on the page. */
 const STATES = [
   ['lazy', 'proven'],
   ['whole', 'whole'],
@@ -21,7 +24,7 @@ const COMMON = ['--rate-limit', 'off', '--pool-threads', '2']
 
 type Leader = { readonly flags: readonly string[]; node: RunningNode }
 
-/** Beside a development chain of their own, one after the other. */
+/** Checks followers of a separate development chain, one after the other. */
 export async function checkFollowers({ browser, check }: Pick<Parts, 'browser' | 'check'>) {
   const datadir = mkdtempSync(join(tmpdir(), 'flashnode-page-leader-'))
   const flags = ['--datadir', datadir, '--port', String(await freePort()), ...COMMON]
@@ -33,7 +36,8 @@ export async function checkFollowers({ browser, check }: Pick<Parts, 'browser' |
   try {
     for (const [state, mode] of STATES)
       await checkFollower([...followed, '--state', state], leader, {
-        ...{ browser, mode },
+        browser,
+        mode,
         check: (what, isRight, detail) => check(`follower, ${mode}: ${what}`, isRight, detail),
       })
   } finally {
@@ -70,7 +74,10 @@ async function checkFollower(
   }
 }
 
-/** On the admin page: mode, upstreams and feeds, each with how it is, also while they are away. */
+/**
+ * Checks the admin page: mode, upstreams and feeds, each with its status, also while the sources
+ * are down.
+ */
 async function checkSources(
   { browser, check, url, adminUrl }: Parts,
   leader: Leader,
@@ -78,39 +85,50 @@ async function checkSources(
 ): Promise<void> {
   const outside = await browser.open(url, WIDE)
   await isDrawn(outside.page)
-  check('mode', (await outside.page.locator('.badge').innerText()) === mode)
-  const shown = await outside.page.locator('.inside, .sources, .development').count()
-  check('nothing of what is inside, and no controls', shown === 0)
+  check(
+    'the public page shows the mode',
+    (await outside.page.locator('.badge').innerText()) === mode,
+  )
+  const visible = await outside.page.locator('.inside, .sources, .development').count()
+  check('the public page shows no internals, sources or controls', visible === 0)
   await outside.close()
   const { page, close } = await browser.open(adminUrl, WIDE)
   await isDrawn(page)
-  check('mode on the admin page', (await page.locator('.badge').innerText()) === mode)
+  check('the admin page shows the mode', (await page.locator('.badge').innerText()) === mode)
   const { host } = new URL(leader.node.url)
   const upstream = rowOf(page, 'Upstreams', host)
   const feed = rowOf(page, 'Feeds', host)
   await upstream.waitFor()
   await feed.waitFor()
-  const [said, heard] = [await upstream.innerText(), await feed.innerText()]
-  check('its upstream with its head', /\t[\d,]+/.test(said), said)
-  check('its feed is connected', /\tyes/.test(heard), heard)
+  const [said, received] = [await upstream.innerText(), await feed.innerText()]
+  check('the admin page shows the upstream with its head', /\t[\d,]+/.test(said), said)
+  check('the admin page shows the feed as connected', /\tyes/.test(received), received)
   await leader.node.stop()
-  // Its upstream is usually missed first, and alone.
+  // The upstream is usually missed first, and alone.
   const reasons = page.locator('.health.degraded li, .health.unready li')
   const ofFeed = reasons.filter({ hasText: 'not connected' }).first()
   await ofFeed.waitFor().catch(() => undefined)
   const why = await page.locator('.health').innerText()
-  check('without them it is not ready, and says why', why.includes('not connected'), why)
+  check(
+    'without its sources the node is not ready, and the page gives the reason',
+    why.includes('not connected'),
+    why,
+  )
   const other = await browser.open(url, WIDE)
   await other.page.locator('.health li').first().waitFor()
-  const told = await other.page.locator('.health').innerText()
-  check('the public page says why too, and not whom it follows', !told.includes(host), told)
+  const reported = await other.page.locator('.health').innerText()
+  check(
+    'the public page gives the reason without the name of the source',
+    !reported.includes(host),
+    reported,
+  )
   await other.close()
   await feed.filter({ hasText: 'no' }).waitFor()
-  check('its feed is not connected', true)
+  check('the admin page shows the feed as disconnected', true)
   leader.node = await startNode(leader.flags)
   await page.locator('.health.ready').waitFor({ timeout: READY_MS })
   await feed.filter({ hasText: 'yes' }).waitFor()
-  check('with them it is ready again', true)
+  check('with its sources back the node is ready again', true)
   await close()
 }
 

@@ -1,4 +1,7 @@
-/** An hour's worth of blocks, made at once, and replayed from a record as fast as it goes: the page does not grow. */
+/**
+ * An hour's worth of blocks is made at once, and replayed from a recording at full speed. The page
+ * must not grow.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +15,8 @@ import { openTraffic } from './traffic.ts'
 const BLOCKS = 3_600
 const AT_A_TIME = 200
 const WARM = 400
-const MOST_GROWTH_BYTES = 2 * 2 ** 20
-const MOST_NODES = 1.5
+const MAX_GROWTH_BYTES = 2 * 2 ** 20
+const MAX_NODES = 1.5
 
 type Memory = Awaited<ReturnType<typeof memoryOf>>
 
@@ -26,22 +29,25 @@ export async function checkHour({ browser, check, url }: Parts): Promise<void> {
     await reaches(page, Number(await call(url, 'eth_blockNumber')))
     return memoryOf(page)
   }
-  // What is bounded is full then.
+  // Bounded lists are full by then.
   const before = await mined(WARM)
   checkFlat('an hour of blocks', opened, { before, after: await mined(BLOCKS), check })
   await close()
 }
 
-/** A record of a node that followed so many blocks, with transactions in the first ones and in the last ones. */
+/**
+ * Replays the recording of a node that followed this many blocks, with transactions in the first
+ * and the last ones.
+ */
 export async function checkReplayed({ browser, check }: Pick<Parts, 'browser' | 'check'>) {
   const folder = mkdtempSync(join(tmpdir(), 'flashnode-page-record-'))
   try {
     const file = join(folder, 'hour.flashnode')
     const head = await recordHour(folder, file)
     const port = await freePort()
-    // It is open before it is ready: it begins with the replay.
+    // The port is open before the node is ready, because the replay comes first.
     const replaying = startNode(['--port', String(port), '--stay', file], 'replay')
-    // Who waits for it hears of it.
+    // The caller awaits the promise later, so the error must not count as unhandled.
     replaying.catch(() => {})
     const opened = await opens(browser, `http://127.0.0.1:${port}`)
     const { page, close } = opened
@@ -49,18 +55,20 @@ export async function checkReplayed({ browser, check }: Pick<Parts, 'browser' | 
     const before = await memoryOf(page)
     await reaches(page, head)
     const node = await replaying
-    check('replayed: the node is where the record ends', node.head === head, `${node.head}`)
+    check('replayed: the node reaches the end of the recording', node.head === head, `${node.head}`)
     checkFlat('an hour of blocks, replayed', opened, {
-      ...{ before, after: await memoryOf(page), check },
+      before,
+      after: await memoryOf(page),
+      check,
     })
     await close()
-    check('replayed: ends with 0', (await node.stop()) === 0)
+    check('replayed: the node ends with 0', (await node.stop()) === 0)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-/** Gives the last block. */
+/** Records the blocks and gives the last block's number. */
 async function recordHour(folder: string, file: string): Promise<number> {
   const datadir = join(folder, 'leader')
   const leader = await startNode(['--datadir', datadir, '--rate-limit', 'off'])
@@ -92,7 +100,7 @@ async function mine(url: string, blocks: number): Promise<void> {
     await call(`${url}/flashblocks`, 'anvil_mine', [Math.min(left, AT_A_TIME)])
 }
 
-/** As soon as somebody listens. */
+/** Opens the page as soon as the server listens. */
 async function opens(browser: Parts['browser'], url: string): Promise<OpenedPage> {
   for (;;)
     try {
@@ -102,12 +110,12 @@ async function opens(browser: Parts['browser'], url: string): Promise<OpenedPage
     }
 }
 
-const MOST_MS = 600_000
+const MAX_MS = 600_000
 const reaches = (page: Page, head: number) =>
   page.waitForFunction(
     (number) => Number(document.querySelector<HTMLElement>('.row')?.dataset['number']) >= number,
     head,
-    { timeout: MOST_MS },
+    { timeout: MAX_MS },
   )
 
 function checkFlat(
@@ -117,14 +125,14 @@ function checkFlat(
 ): void {
   const megabytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MB`
   check(
-    `${what}: the heap of the page is flat`,
-    after.bytes - before.bytes <= MOST_GROWTH_BYTES,
+    `${what}: the heap of the page stays flat`,
+    after.bytes - before.bytes <= MAX_GROWTH_BYTES,
     `${megabytes(before.bytes)}, then ${megabytes(after.bytes)}`,
   )
   check(
-    `${what}: the document is as large`,
-    after.nodes <= MOST_NODES * before.nodes,
+    `${what}: the document does not grow`,
+    after.nodes <= MAX_NODES * before.nodes,
     `${before.nodes} nodes, then ${after.nodes}`,
   )
-  check(`${what}: nothing on the console`, said.length === 0, said.slice(0, 3).join(' | '))
+  check(`${what}: the console stays empty`, said.length === 0, said.slice(0, 3).join(' | '))
 }

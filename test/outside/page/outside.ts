@@ -1,5 +1,8 @@
-/** The page on the public port: soon there, quiet, without what is inside; and over a restart of the node. */
-import { figure } from '../../kit/checks.ts'
+/**
+ * These checks cover the page on the public port. It must load soon, be quiet, hide the node's
+ * internals, and survive a restart of the node.
+ */
+import { measurement } from '../../kit/checks.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 
 const LOADS = 3
@@ -13,21 +16,24 @@ export async function checkOutside({ browser, check, url }: Parts): Promise<void
     times.push(Math.round(performance.now() - started))
     await close()
   }
-  check('loads each time', times.length === LOADS)
-  figure(`loaded in ${times.join(', ')} ms`)
+  check('the page loads each time', times.length === LOADS)
+  measurement(`loaded in ${times.join(', ')} ms`)
   const opened = await browser.open(url, WIDE)
   const { page } = opened
   await isDrawn(page)
-  check('heading', (await page.getByRole('heading', { level: 1 }).innerText()) === 'flashnode')
-  check('mode', (await page.locator('.badge').innerText()) === 'dev')
+  check(
+    'the heading is flashnode',
+    (await page.getByRole('heading', { level: 1 }).innerText()) === 'flashnode',
+  )
+  check('the badge shows the mode', (await page.locator('.badge').innerText()) === 'dev')
   const before = await newestNumber(opened.page)
   await page.waitForFunction(
     (number) => Number(document.querySelector<HTMLElement>('.row')?.dataset['number']) > number,
     before,
   )
-  check('blocks come by themselves', true)
+  check('new blocks appear without a reload', true)
   check(
-    'nothing of what is inside',
+    'the public page shows no internals',
     (await page.locator('.inside, .requests, .memory').count()) === 0,
   )
   checkQuiet(opened, url, { check, where: 'public port' })
@@ -35,13 +41,13 @@ export async function checkOutside({ browser, check, url }: Parts): Promise<void
   const accepts = async (accept: string) =>
     (await (await fetch(url, { headers: { accept } })).text()).includes('/main.ts')
   check('a browser gets the page', await accepts('text/html,application/xhtml+xml'))
-  check('others get what they got before', !(await accepts('*/*')))
+  check('other clients do not get the page', !(await accepts('*/*')))
 }
 
 const newestNumber = (page: { evaluate<T>(run: () => T): Promise<T> }): Promise<number> =>
   page.evaluate(() => Number(document.querySelector<HTMLElement>('.row')?.dataset['number']))
 
-/** Of a browser, when the node is not there: not ours. */
+/** These messages come from the browser when the node is down, and are no faults of the page. */
 const REFUSED = /WebSocket connection to .* failed|ERR_CONNECTION_REFUSED|503/
 
 export async function checkRestart(
@@ -57,7 +63,7 @@ export async function checkRestart(
   const before = await newestNumber(page)
   await node.stop()
   await page.locator('.health.lost').waitFor()
-  check('a node that is gone is said to be', true)
+  check('the page reports that its node is gone', true)
   await node.start()
   await page.locator('.health.ready').waitFor()
   await page.waitForFunction(
@@ -65,8 +71,12 @@ export async function checkRestart(
     before,
   )
   const isSame = await page.evaluate(() => document.documentElement.dataset['same'] === 'yes')
-  check('goes on after a restart, without being loaded again', isSame)
+  check('the page continues after a restart without a reload', isSame)
   const others = said.filter((line) => !REFUSED.test(line))
-  check('a restart: nothing else on the console', others.length === 0, others.join(' | '))
+  check(
+    'a restart leaves only refused connections on the console',
+    others.length === 0,
+    others.join(' | '),
+  )
   await opened.close()
 }

@@ -1,4 +1,4 @@
-/** What the checks of the page share. */
+/** The checks of the page share these values. */
 import type { Page } from 'playwright-core'
 import type { Check } from '../../kit/checks.ts'
 import type { Browser, OpenedPage } from './browser.ts'
@@ -14,24 +14,24 @@ export type Parts = {
 
 export const WIDE = { width: 1_440, height: 1_000 } as const
 
-/** There is a flashblock to be seen, and figures. */
+/** Waits until a flashblock and the stats are visible. */
 export async function isDrawn(page: Page): Promise<void> {
   await page.locator('.rows .cell').first().waitFor()
   await page.locator('.tile').first().waitFor()
 }
 
-/** Nothing on the console, and nothing asked of another host. */
+/** Checks that the console is empty, and that no other host was contacted. */
 export function checkQuiet(
-  { said, asked }: OpenedPage,
+  { said, requested }: OpenedPage,
   url: string,
   { check, where }: { readonly check: Check; readonly where: string },
 ): void {
   const own = [url, url.replace('http', 'ws')].map((one) => `${one}/`)
-  const foreign = asked.filter((one) => !own.some((start) => one.startsWith(start)))
-  check(`${where}: nothing on the console`, said.length === 0, said.slice(0, 3).join(' | '))
+  const foreign = requested.filter((one) => !own.some((start) => one.startsWith(start)))
+  check(`${where}: the console stays empty`, said.length === 0, said.slice(0, 3).join(' | '))
   check(
-    `${where}: no other host is asked`,
-    foreign.length === 0 && asked.length > 5,
+    `${where}: the page contacts no other host`,
+    foreign.length === 0 && requested.length > 5,
     foreign.join(),
   )
 }

@@ -1,14 +1,17 @@
-/** Transactions as an application would send them: transfers, calls of a contract, and one that fails with words of its own. */
+/**
+ * This module sends transactions like an application: transfers, calls of a contract, and one that
+ * fails with its own text.
+ */
 import { type Account, createWalletClient, type Hex, http, publicActions } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { xLayer } from 'viem/chains'
 import { KEYS } from '../../kit/node.ts'
 
-/** Emits a log with what it is called with, and keeps a word. */
+/** The contract logs its calldata and stores a word. */
 const BUSY_CODE = '0x366000600037366000a0600160005401600055'
 const PACE_MS = 40
 
-/** What a contract says that would like to be more than text. */
+/** A contract returns this text, which must not become markup. */
 export const WORDS = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 
 const clientOf = (url: string, account: Account) =>
@@ -19,18 +22,18 @@ const clientOf = (url: string, account: Account) =>
   }).extend(publicActions)
 
 export type Traffic = {
-  /** Another transfer: its hash, and when it was sent. */
+  /** Sends another transfer and gives its hash and time. */
   send(): Promise<{ readonly hash: `0x${string}`; readonly at: number }>
-  /** A transaction that fails with WORDS. */
+  /** Sends a transaction that fails with WORDS. */
   fail(): Promise<`0x${string}`>
-  /** Begins to send; gives what ends it, and resolves when all is answered. */
-  begin(): () => Promise<void>
+  /** Starts to send; gives a function that ends it, and that resolves after all responses. */
+  start(): () => Promise<void>
 }
 
-/** Of a node with `--rate-limit off`, of a development chain or of one that follows it. */
+/** Opens traffic on a node with `--rate-limit off`: a development chain, or its follower. */
 export async function openTraffic(url: string): Promise<Traffic> {
   const [first, ...others] = KEYS.map((key) => clientOf(url, privateKeyToAccount(key)))
-  // No edits: a node that follows stops at those.
+  // No edits are used, because a follower halts on them.
   const made = async (code: Hex): Promise<Hex> => {
     const hash = await first!.sendTransaction({ data: creationOf(code), gas: 300_000n })
     return (await first!.waitForTransactionReceipt({ hash })).contractAddress!
@@ -45,7 +48,7 @@ export async function openTraffic(url: string): Promise<Traffic> {
       return { hash: await first!.sendRawTransaction({ serializedTransaction }), at }
     },
     fail: () => first!.sendTransaction({ to: angry, gas: 100_000n }),
-    begin() {
+    start() {
       let isOver = false
       const senders = others.map(async (client, at) => {
         for (let sent = 0; !isOver; sent++) {
@@ -62,13 +65,13 @@ export async function openTraffic(url: string): Promise<Traffic> {
   }
 }
 
-/** Copies what stands behind it to memory, and returns it. */
+/** Makes init code that copies the following code to memory and returns it. */
 function creationOf(code: Hex): Hex {
   const length = ((code.length - 2) / 2).toString(16).padStart(4, '0')
   return `0x61${length}80600a5f395ff3${code.slice(2)}`
 }
 
-/** Code that reverts with Error(string). */
+/** Makes code that reverts with Error(string). */
 function revertingWith(text: string): Hex {
   const word = (value: number) => value.toString(16).padStart(64, '0')
   const bytes = Buffer.from(text)
@@ -76,6 +79,6 @@ function revertingWith(text: string): Hex {
   bytes.copy(padded)
   const data = `08c379a0${word(32)}${word(bytes.length)}${padded.toString('hex')}`
   const length = (data.length / 2).toString(16).padStart(2, '0')
-  // Copies what stands behind it to memory, and reverts with that.
+  // The code copies the following bytes to memory and reverts with them.
   return `0x60${length}600c60003960${length}6000fd${data}`
 }

@@ -1,5 +1,8 @@
-/** A transaction's way, pasted as a hash; and words of a contract, which stay words. */
-import { figure } from '../../kit/checks.ts'
+/**
+ * These checks paste a transaction's hash to see its course, and require that texts of a contract
+ * stay texts.
+ */
+import { measurement } from '../../kit/checks.ts'
 import { checkQuiet, isDrawn, type Parts, WIDE } from './parts.ts'
 import { WORDS } from './traffic.ts'
 
@@ -13,7 +16,7 @@ export async function checkWay({ browser, check, url, traffic }: Parts): Promise
     await page.getByLabel('Transaction hash').fill(hash)
     await page.keyboard.press('Enter')
   }
-  const shown: number[] = []
+  const visible: number[] = []
   const sealed: number[] = []
   for (let sent = 0; sent < SENT; sent++) {
     const { hash, at } = await traffic.send()
@@ -23,26 +26,36 @@ export async function checkWay({ browser, check, url, traffic }: Parts): Promise
         .locator(names.map((name) => `[data-hash="${hash}"][data-status="${name}"]`).join())
         .waitFor()
     await state(['preconfirmed', 'sealed'])
-    shown.push(performance.now() - at)
+    visible.push(performance.now() - at)
     await state(['sealed'])
     sealed.push(performance.now() - at)
   }
-  check('each is shown in its flashblock and then in its block', sealed.length === SENT)
-  figure(
-    `in its flashblock ${shown.map(Math.round)} ms after sending, in its block ${sealed.map(Math.round)}`,
+  check(
+    'the page shows each transaction in its flashblock and then in its block',
+    sealed.length === SENT,
+  )
+  measurement(
+    `in its flashblock ${visible.map(Math.round)} ms after sending, in its block ${sealed.map(Math.round)}`,
   )
   await page.locator('.calls .call').first().waitFor()
-  check('its calls are there', (await page.locator('.call .kind').first().innerText()) === 'CALL')
+  check(
+    'the page shows the calls of a transaction',
+    (await page.locator('.call .kind').first().innerText()) === 'CALL',
+  )
 
   await paste(await traffic.fail())
   await page.locator('.call.failed').first().waitFor()
   const said = await page.locator('.call.failed').first().innerText()
-  check('words of a contract are shown as text', said.includes(WORDS), said.slice(0, 200))
+  check(
+    'the page shows the revert text of a contract as text',
+    said.includes(WORDS),
+    said.slice(0, 200),
+  )
   const made = await page.locator('.call img, .call script').count()
-  check('and are nothing else', made === 0 && (await page.title()) === 'flashnode')
+  check('the revert text creates no element', made === 0 && (await page.title()) === 'flashnode')
   await paste('nonsense')
   await page.getByText('A transaction hash is 0x and 64 hex digits.').waitFor()
-  check('what is no hash is said to be none', true)
-  checkQuiet(opened, url, { check, where: 'a transaction’s way' })
+  check('the page rejects a text that is no hash', true)
+  checkQuiet(opened, url, { check, where: 'path of a transaction' })
   await opened.close()
 }

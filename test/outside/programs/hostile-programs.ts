@@ -1,4 +1,7 @@
-/** Programs that try to keep a thread: each would run for long, or cost much at once, and is stopped by its deadline. */
+/**
+ * Each of these programs tries to occupy a thread: it would run for long, or cost much at once. Its
+ * deadline must stop it.
+ */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import { CURVES } from '../../fixtures/curve-inputs.ts'
@@ -8,7 +11,7 @@ export type HostileProgram = {
   readonly name: string
   readonly code: Bytes
   readonly input?: Bytes
-  /** The reference engine does it in one step that takes long. */
+  /** The reference engine runs the program in one long step. */
   readonly isLongStep?: true
 }
 
@@ -24,10 +27,7 @@ const long = (name: string, code: Bytes): HostileProgram => ({ name, code, isLon
 const LOOPS: readonly HostileProgram[] = [
   plain('an empty loop', endless('')),
   plain('a loop of GAS', endless('GAS POP')),
-  plain(
-    '24 kB of JUMPDEST, again and again',
-    concatBytes(filled(24_560, 0x5b), assemble('0 JUMP')),
-  ),
+  plain('24 kB of JUMPDEST, repeated', concatBytes(filled(24_560, 0x5b), assemble('0 JUMP'))),
   plain('24 kB of PUSH32, again and again', pushes()),
   plain('stack to its bound, then off', endless('PUSH0 '.repeat(1_000) + 'POP '.repeat(1_000))),
   plain('DUP16 and SWAP16', endless('DUP16 SWAP16 POP', 'PUSH0 '.repeat(17))),
@@ -70,13 +70,10 @@ const STATE: readonly HostileProgram[] = [
 ]
 
 const CALLS: readonly HostileProgram[] = [
-  plain('a call of itself to the bottom, again and again', endless(call(SELF))),
+  plain('recursive calls to the maximum depth, repeated', endless(call(SELF))),
   plain('the same with memory in each frame', endless(call(SELF), '1 8192 MSTORE')),
   plain('the same by DELEGATECALL', endless(call(SELF, 'DELEGATECALL'))),
-  plain(
-    'the same by STATICCALL with 1 kB of input',
-    endless(call(SELF, 'STATICCALL', '0 0 1024 0')),
-  ),
+  plain('recursive STATICCALL with 1 kB of input', endless(call(SELF, 'STATICCALL', '0 0 1024 0'))),
   plain('a call of nobody', endless(call('0xaaaaaaaaaaaaaaaaaaaa'))),
   plain('calls of new accounts', endless(call('GAS'))),
   plain('CALLCODE of itself without gas', endless(`0 0 0 0 0 ${SELF} 0 CALLCODE POP`)),
@@ -98,7 +95,7 @@ const CREATIONS: readonly HostileProgram[] = [
   ),
 ]
 
-/** Memory filled with a byte: one is written, and doubled. */
+/** Writes one byte of memory and doubles it until the size is reached. */
 function memoryOf(byte: number, size: number): string {
   const lines = [`${byte} 0 MSTORE8`]
   for (let have = 1; have < size; have *= 2) lines.push(`${have} 0 ${have} MCOPY`)
@@ -114,18 +111,21 @@ function pushes(): Bytes {
   )
 }
 
-/** Called without input it calls itself with some for ever; with input it reverts with a megabyte. */
+/**
+ * Makes a program that calls itself with input for ever when it has no input. With input it reverts
+ * with a megabyte.
+ */
 function returning(): Bytes {
-  const again = assemble(`0 0 1 0 0 ${SELF} GAS CALL POP`)
+  const repeated = assemble(`0 0 1 0 0 ${SELF} GAS CALL POP`)
   const head = assemble('CALLDATASIZE 0xffff JUMPI JUMPDEST')
-  const target = head.length + again.length + 3
+  const target = head.length + repeated.length + 3
   const jump = assemble(`${head.length - 1} JUMP`)
   const patched = Uint8Array.from(head)
   patched.set([target >> 8, target & 0xff], 2)
-  return concatBytes(patched, again, jump, assemble(`JUMPDEST ${MB} 0 REVERT`))
+  return concatBytes(patched, repeated, jump, assemble(`JUMPDEST ${MB} 0 REVERT`))
 }
 
-/** Its calldata is the input, given to the contract again and again. */
+/** Makes a program that passes its calldata to the contract again and again. */
 const precompile = (name: string, address: number, input: Bytes): HostileProgram => ({
   name,
   code: endless(

@@ -1,22 +1,31 @@
-/** `bench`: a node beside proxies of it that answer as it does, otherwise, otherwise under load, not always, and not at all. */
+/**
+ * `bench` compares a node with proxies of it. Their responses are equal, wrong, wrong under load,
+ * sometimes missing, or always missing.
+ */
 import type { Check } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { runJson } from '../operate/command.ts'
 import { REFUSED, type Spoil, startSpoiltProxy } from '../operate/spoilt-proxy.ts'
 
-type Figures = { readonly rate: number; readonly wrong: number; readonly failed: number }
+type LoadStats = { readonly rate: number; readonly wrong: number; readonly failed: number }
 type Result = {
   readonly rows: readonly {
     readonly name: string
-    readonly nodes: readonly (Figures | null)[]
+    readonly nodes: readonly (LoadStats | null)[]
     readonly unlike: number
   }[]
 }
 
-/** The one question of eth_chainId is asked once before it is measured; on a busy machine not many more are asked in a second. */
+/**
+ * The one request of eth_chainId is sent once before the measure; on a busy machine not many more
+ * follow in a second.
+ */
 const BEFORE = 10
 
-/** Each of the 16 workloads is asked at both nodes, but not for a second: that loads both cores. */
+/**
+ * Each of the 16 workloads runs on both nodes, but for less than a second, because that loads both
+ * cores.
+ */
 const QUICK: readonly Edit[] = [
   {
     file: 'workers/commands/bench/bench.ts',
@@ -25,10 +34,10 @@ const QUICK: readonly Edit[] = [
   },
 ]
 
-/** Right at first. */
+/** Makes a proxy whose first responses are right. */
 const later = (spoil: Spoil): Spoil => {
-  let asked = 0
-  return (result, params) => (++asked > BEFORE ? spoil(result, params) : result)
+  let requested = 0
+  return (result, params) => (++requested > BEFORE ? spoil(result, params) : result)
 }
 const broken: Spoil = () => {
   throw new Error('planted')
@@ -38,7 +47,7 @@ export async function checkBench(url: string, check: Check): Promise<void> {
   const honest = await ran(url, {}, [], QUICK)
   const rows = honest.result.rows
   check(
-    'bench: a node and a proxy that changes nothing: all workloads, no difference, ends with 0',
+    'bench: a node and a plain proxy: all workloads run without a difference, and it ends with 0',
     honest.status === 0 &&
       rows.length >= 16 &&
       rows.every(
@@ -49,13 +58,13 @@ export async function checkBench(url: string, check: Check): Promise<void> {
   const only = (name: string) => ['--only', name]
   const unlike = await ran(url, { eth_getBalance: () => '0x7' }, only('eth_getBalance'))
   check(
-    'bench: answers that differ are counted, ends with 1',
+    'bench counts different responses and ends with 1',
     unlike.status === 1 && unlike.result.rows[0]!.unlike > 0,
     JSON.stringify(unlike.result),
   )
   const wrong = await ran(url, { eth_chainId: later(() => '0x7') }, only('eth_chainId'))
   check(
-    'bench: answers that are others under load are counted for their node, ends with 1',
+    'bench counts responses that are wrong under load for their node and ends with 1',
     wrong.status === 1 &&
       wrong.result.rows[0]!.nodes[0]!.wrong === 0 &&
       wrong.result.rows[0]!.nodes[1]!.wrong > 0,
@@ -63,13 +72,13 @@ export async function checkBench(url: string, check: Check): Promise<void> {
   )
   const failed = await ran(url, { eth_chainId: later(broken) }, only('eth_chainId'))
   check(
-    'bench: answers that do not come are counted, ends with 1',
+    'bench counts missing responses and ends with 1',
     failed.status === 1 && failed.result.rows[0]!.nodes[1]!.failed > 0,
     JSON.stringify(failed.result),
   )
   const none = await ran(url, { debug_traceTransaction: () => REFUSED }, only('debug_trace'))
   check(
-    'bench: a node without a method has no figures of it, the other one has, ends with 0',
+    'bench gives no numbers for a node without the method, and ends with 0',
     none.status === 0 &&
       none.result.rows[0]!.nodes[0]!.rate > 0 &&
       none.result.rows[0]!.nodes[1] === null,

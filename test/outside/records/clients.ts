@@ -1,4 +1,7 @@
-/** Clients of a node that is recorded: stock ones at both endpoints and over WebSocket, batches, requests that are wrong, and sends. */
+/**
+ * These are clients of a recorded node: stock clients at both endpoints and over WebSocket,
+ * batches, invalid requests, and sends.
+ */
 import {
   type Account,
   createPublicClient,
@@ -15,53 +18,59 @@ import type { World } from '../follow/load.ts'
 import { transferTo } from '../soak/token.ts'
 
 export type Clients = {
-  /** Answers that came: results, and errors that were asked for. */
-  readonly answers: number
-  /** Receipts of own transactions, each waited for as stock clients do. */
+  /** Counts the responses: results, and errors that were provoked. */
+  readonly responses: number
+  /** Receipts of own transactions, each awaited like stock clients do. */
   readonly receipts: number
-  /** Resolves when all is answered. */
+  /** Resolves after all responses. */
   stop(): Promise<void>
 }
 
 type Question = readonly [method: string, params: readonly unknown[]]
-type Ask = (question: Question) => Promise<void>
+type SendRequest = (question: Question) => Promise<void>
 type Around = {
   readonly url: string
   readonly world: World
   readonly random: () => number
   readonly isStopped: () => boolean
-  /** An answer has come. */
+  /** Counts a response. */
   readonly count: () => void
 }
 
-/** Between two questions of one client. */
+/** The pause between two requests of one client. */
 const PACE_MS = 120
-/** Of the list, in a batch. */
+/** A batch has this many requests of the list. */
 const BATCH = 5
 const TAGS = ['latest', 'pending', 'safe', 'earliest'] as const
 
-/** @param key of an account that nobody else sends from */
+/**
+ * Starts the clients.
+ * @param key of an account that no other client uses
+ */
 export function startClients(
   url: string,
   { world, random, key }: Pick<Around, 'world' | 'random'> & { readonly key: Hex },
 ): Clients {
   let isStopped = false
-  const counts = { answers: 0, receipts: 0 }
+  const counts = { responses: 0, receipts: 0 }
   const around: Around = {
-    ...{ url, world, random, isStopped: () => isStopped },
-    count: () => void counts.answers++,
+    url,
+    world,
+    random,
+    isStopped: () => isStopped,
+    count: () => void counts.responses++,
   }
   const all = Promise.all([
-    ...['/', '/flashblocks'].map((path) => asking(around, httpAsk(around, path))),
-    ...['/', '/flashblocks'].map((path) => asking(around, batchAsk(around, path))),
+    ...['/', '/flashblocks'].map((path) => requester(around, httpRequest(around, path))),
+    ...['/', '/flashblocks'].map((path) => requester(around, batchRequest(around, path))),
     ...['/', '/flashblocks'].map((path) => overSocket(around, path)),
     fetching(around),
     sending(around, privateKeyToAccount(key), () => counts.receipts++),
   ])
   all.catch(() => {})
   return {
-    get answers() {
-      return counts.answers
+    get responses() {
+      return counts.responses
     },
     get receipts() {
       return counts.receipts
@@ -73,12 +82,12 @@ export function startClients(
   }
 }
 
-/** One after the other, by chance. Errors are answers. */
-async function asking(around: Around, ask: Ask): Promise<void> {
+/** Sends random requests one after the other. Errors count as responses. */
+async function requester(around: Around, request: SendRequest): Promise<void> {
   const { random, count, isStopped } = around
   while (!isStopped()) {
     const list = questions(around)
-    await ask(list[Math.floor(random() * list.length)]!).catch(() => {})
+    await request(list[Math.floor(random() * list.length)]!).catch(() => {})
     count()
     await pause(PACE_MS * random() * 2)
   }
@@ -86,52 +95,57 @@ async function asking(around: Around, ask: Ask): Promise<void> {
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 const options = { retryCount: 0, timeout: 60_000 }
-function httpAsk({ url }: Around, path: string): Ask {
+function httpRequest({ url }: Around, path: string): SendRequest {
   const client = createPublicClient({ chain: xLayer, transport: http(`${url}${path}`, options) })
   return ([method, params]) => client.request({ method, params } as never)
 }
-/** Each question with its neighbours, which viem makes one body of. */
-function batchAsk(around: Around, path: string): Ask {
+/** Sends each request with its neighbours, which viem joins into one batch. */
+function batchRequest(around: Around, path: string): SendRequest {
   const transport = http(`${around.url}${path}`, { ...options, batch: { wait: 5 } })
   const client = createPublicClient({ chain: xLayer, transport })
-  const ask = ([method, params]: Question) => client.request({ method, params } as never)
+  const request = ([method, params]: Question) => client.request({ method, params } as never)
   return async (question) => {
     const list = questions(around)
     const more = Array.from(
       { length: BATCH },
       () => list[Math.floor(around.random() * list.length)]!,
     )
-    await Promise.allSettled([question, ...more, FILTER].map(ask))
+    await Promise.allSettled([question, ...more, FILTER].map(request))
   }
 }
-/** Its name is chosen by chance: the others of its batch are asked again without it. */
+/** The filter's id is random, so the other requests of its batch are repeated without it. */
 const FILTER: Question = ['eth_newBlockFilter', []]
 
 async function overSocket(around: Around, path: string): Promise<void> {
   const transport = webSocket(`${around.url.replace('http', 'ws')}${path}`, options)
   const client = createPublicClient({ chain: xLayer, transport })
   const unwatch = client.watchBlockNumber({ onBlockNumber() {} })
-  await asking(around, ([method, params]) => client.request({ method, params } as never))
+  await requester(around, ([method, params]) => client.request({ method, params } as never))
   unwatch()
   const socket = await client.transport.getRpcClient()
   socket.close()
 }
 
-/** What stock clients do not send: a place that the view has to have reached, bodies that are none, notifications. */
+/**
+ * Sends what stock clients do not send: a minimum flashblock for the view, invalid bodies,
+ * notifications.
+ */
 async function fetching({ url, random, count, isStopped, world }: Around): Promise<void> {
-  let place = ''
+  let flashblockId = ''
   const post = async (path: string, body: string) => {
     const headers = {
       'content-type': 'application/json',
-      ...(place === '' ? {} : { 'X-Min-Flashblock': place }),
+      ...(flashblockId === '' ? {} : { 'X-Min-Flashblock': flashblockId }),
     }
     const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
-    place = response.headers.get('x-flashblock') ?? place
+    flashblockId = response.headers.get('x-flashblock') ?? flashblockId
     await response.text()
     count()
   }
   const request = (method: string, params: readonly unknown[], more: object = { id: 7 }) => ({
-    ...{ jsonrpc: '2.0', method, params },
+    jsonrpc: '2.0',
+    method,
+    params,
     ...more,
   })
   const balance = () => request('eth_getBalance', [of(world.senders, random), 'pending'])
@@ -145,7 +159,10 @@ async function fetching({ url, random, count, isStopped, world }: Around): Promi
   }
 }
 
-/** Sends as applications do: the receipt is held until its flashblock. */
+/**
+ * Sends transactions like an application does: the node holds the receipt request until the
+ * flashblock.
+ */
 async function sending(
   { url, random, world, isStopped }: Around,
   account: Account,
@@ -154,7 +171,7 @@ async function sending(
   const transport = http(`${url}/flashblocks`, options)
   const client = createWalletClient({ account, chain: xLayer, transport }).extend(publicActions)
   while (!isStopped()) {
-    // What is taken back meanwhile is not worth waiting for.
+    // A transaction that a reorg removes is not awaited.
     await client
       .sendTransaction({ to: of(world.holders, random), value: 1n, gas: 60_000n })
       .then((hash) => client.waitForTransactionReceipt({ hash, timeout: 5_000 }))
@@ -166,7 +183,7 @@ async function sending(
 const of = <T>(list: readonly T[], random: () => number): T =>
   list[Math.floor(random() * list.length)]!
 
-/** What can be asked of this world now. */
+/** Lists the requests that are possible in this world now. */
 function questions({ world, random }: Pick<Around, 'world' | 'random'>): readonly Question[] {
   const [tag, holder] = [of(TAGS, random), of(world.holders, random)]
   const hash = of(world.hashes, random)

@@ -1,4 +1,7 @@
-/** Records that were cut, spoilt, or are none; where a replay stops, and how fast it is. */
+/**
+ * These checks cover recordings that were cut, spoilt or are invalid, the place where a replay
+ * stops, and its speed.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openRecord } from '../../../workers/record/reading.ts'
@@ -19,27 +22,27 @@ export async function checkFiles(
     writeFileSync(path, content)
     return path
   }
-  const whole = await replayed(file)
+  const full = await replayed(file)
   check(
-    'a whole file: ends with 0 and is not cut',
-    whole.status === 0 && !whole.result.isCut,
-    `status ${whole.status}, cut ${whole.result.isCut}, ${JSON.stringify(whole.result.requests.differences[0] ?? whole.result.differs)}`,
+    'replay of a complete file ends with 0 and reports no cut',
+    full.status === 0 && !full.result.isCut,
+    `status ${full.status}, cut ${full.result.isCut}, ${JSON.stringify(full.result.requests.differences[0] ?? full.result.differs)}`,
   )
   const cutAt = Math.floor(bytes.length * (0.5 + random() / 3))
   const cutFile = made('cut', bytes.subarray(0, cutAt))
   const cut = await replayed(cutFile)
   check(
-    'a file that was cut is replayed up to its last whole section, and says so',
-    cut.status === 0 && cut.result.isCut && within(cut.result.held, whole.result.held),
-    `${cut.result.held} of ${whole.result.held} held`,
+    'replay of a cut file plays it up to its last complete section, and reports the cut',
+    cut.status === 0 && cut.result.isCut && within(cut.result.held, full.result.held),
+    `${cut.result.held} of ${full.result.held} held`,
   )
   const spoiltBytes = Buffer.from(bytes)
   spoiltBytes[cutAt] = spoiltBytes[cutAt]! ^ 0x10
   const spoilt = await replayed(made('spoilt', spoiltBytes))
   check(
-    'of a file with one bit that is another all is replayed that is before it',
-    spoilt.status === 0 && spoilt.result.isCut && within(spoilt.result.held, whole.result.held),
-    `${spoilt.result.held} of ${whole.result.held} held`,
+    'replay of a file with a flipped bit plays the part before the bit',
+    spoilt.status === 0 && spoilt.result.isCut && within(spoilt.result.held, full.result.held),
+    `${spoilt.result.held} of ${full.result.held} held`,
   )
   for (const [name, content] of [
     ['none', Buffer.from('{"type":"head"}\n'.repeat(8))],
@@ -48,43 +51,43 @@ export async function checkFiles(
   ] as const) {
     const { status, error } = await run(['replay', made(name, content)])
     check(
-      `a file that is ${name}: ends with 1 and one line that says what`,
-      status === 1 && /is no record|has version 9/.test(error),
+      `replay of an invalid file (${name}) ends with 1 and one line with the reason`,
+      status === 1 && /is not a recording|has format version 9/.test(error),
       error,
     )
   }
   const missing = await run(['replay', join(folder, 'nowhere')])
   check(
-    'a file that is not there: ends with 1 and says which',
+    'replay of a missing file ends with 1 and names the file',
     missing.status === 1 && /nowhere cannot be read: ENOENT/.test(missing.error),
     missing.error,
   )
-  const { pending } = whole.result.shown
-  // On a busy machine the node that was recorded may have taken that flashblock and the next at once.
-  const at = firstShown(file, { number: pending - 5, index: 1 })
+  const { pending } = full.result.shown
+  // On a busy machine the recorded node may have taken that flashblock and the next at once.
+  const at = firstVisible(file, { number: pending - 5, index: 1 })
   const stop = await replayed(file, ['--until', `${pending - 5}:1`])
   check(
-    '--until stops at that flashblock, or the first that is shown after it',
-    stop.status === 0 && isSamePlace(stop.result.shown, at),
+    '--until stops at that flashblock, or at the first visible one after it',
+    stop.status === 0 && isSamePosition(stop.result.shown, at),
     `${JSON.stringify(stop.result.shown)}, in the record ${JSON.stringify(at)}`,
   )
   const beyond = await replayed(file, ['--until', `${pending + 5}`])
-  check('--until a flashblock that is not in it: ends with 1', beyond.status === 1)
+  check('--until with a flashblock after the recording ends with 1', beyond.status === 1)
   const exists = await run(['record', '--upstream', 'http://127.0.0.1:9', '--out', file])
   check(
-    'record: a file that is there is left alone',
-    exists.status === 1 && /is there already/.test(exists.error),
+    'record does not overwrite a file',
+    exists.status === 1 && /exists already/.test(exists.error),
     exists.error,
   )
 }
 
-type ShownPlace = Ended['shown']
+type VisiblePosition = Ended['shown']
 
-/** As the record says. */
-function firstShown(
+/** Finds the first visible position in the recording. */
+function firstVisible(
   file: string,
   { number, index }: { readonly number: number; readonly index: number },
-): ShownPlace | undefined {
+): VisiblePosition | undefined {
   for (const line of openRecord(file).lines) {
     const shows = 'shows' in line ? line.shows : undefined
     if (shows === undefined) continue
@@ -93,7 +96,7 @@ function firstShown(
   }
   return undefined
 }
-const isSamePlace = (a: ShownPlace, b: ShownPlace | undefined): boolean =>
+const isSamePosition = (a: VisiblePosition, b: VisiblePosition | undefined): boolean =>
   a.canonical === b?.canonical && a.pending === b.pending && a.index === b.index
 
 const within = (part: number, all: number): boolean => part > 0 && part < all

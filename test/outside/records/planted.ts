@@ -1,19 +1,19 @@
-/** Faults that no view, receipt or promise shows: answers alone are wrong. */
+/** These faults do not show in any view, receipt or promise: only responses are wrong. */
 import type { Edit } from '../../kit/edits.ts'
 
-export type PlantedAnswer = {
+export type PlantedResponse = {
   readonly name: string
   readonly edits: readonly Edit[]
-  /** Methods of which some are answered otherwise. */
+  /** Some responses of these methods are wrong. */
   readonly methods: RegExp
 }
 
-export const PLANTED_ANSWERS: readonly PlantedAnswer[] = [
+export const PLANTED_RESPONSES: readonly PlantedResponse[] = [
   {
     name: 'a balance is a wei too high',
     edits: [
       {
-        file: 'rpc/methods/state.ts',
+        file: 'rpc/methods/accounts-state.ts',
         find: 'readAccount(resolveState(view, at), who)?.balance ?? 0n',
         replace: '(readAccount(resolveState(view, at), who)?.balance ?? 0n) + 1n',
       },

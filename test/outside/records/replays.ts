@@ -1,10 +1,10 @@
-/** A record runs again, each time to the same end. */
+/** A recording is replayed several times, each time with the same result. */
 import type { Check } from '../../kit/checks.ts'
 import type { Edit } from '../../kit/edits.ts'
 import { startNode } from '../../kit/node.ts'
 import { temporary } from '../follow/nodes.ts'
 import { runJson } from '../operate/command.ts'
-import type { PlantedAnswer } from './planted.ts'
+import type { PlantedResponse } from './planted.ts'
 import { ledgerOf, type Recorded, readNode } from './world.ts'
 
 export type Ended = {
@@ -32,58 +32,60 @@ export async function checkReplays(
 ): Promise<void> {
   const { name, file, read, ledger, first } = recorded
   const dropped = ledger.split('"dropped"').length + ledger.split('"reordered"').length - 2
-  check(`${name}: promises were broken`, dropped > 0, `${dropped}`)
+  check(`${name}: promises were broken during the recording`, dropped > 0, `${dropped}`)
   for (let time = 1; time <= times; time++) {
     const datadir = temporary('replay')
     const limits = ['--rate-limit', 'off', '--pool-threads', '2', '--datadir', datadir]
     const node = await startNode([...limits, '--stay', file], 'replay')
-    const again = await readNode(node.url, first)
+    const repeated = await readNode(node.url, first)
     const said = node.output()
-    check(`${name}, time ${time}: ends with 0`, (await node.stop()) === 0)
+    check(`${name}, time ${time}: the replay ends with 0`, (await node.stop()) === 0)
     check(
-      `${name}, time ${time}: all that was shown is shown again`,
-      said.includes('the same as it was recorded'),
-      said.includes('the same as it was recorded') ? '' : said.slice(-2_000),
+      `${name}, time ${time}: the replay shows the same views as the recording`,
+      said.includes('the same results as the recording'),
+      said.includes('the same results as the recording') ? '' : said.slice(-2_000),
     )
-    const [asked, same, different] = COUNTED.map((row) => countIn(said, row))
+    const [requested, same, different] = COUNTED.map((row) => countIn(said, row))
     check(
-      `${name}, time ${time}: each request has the answer that it had`,
-      different === 0 && same === asked && same! >= LEAST_ASKED,
+      `${name}, time ${time}: each request gets the recorded response`,
+      different === 0 && same === requested && same! >= MIN_REQUESTED,
       `${differenceIn(said)}${countsIn(said)}`,
     )
-    const other = again.blocks.findIndex((block, at) => block !== read.blocks[at])
+    const other = repeated.blocks.findIndex((block, at) => block !== read.blocks[at])
     check(
-      `${name}, time ${time}: the same blocks and receipts, pending too`,
-      again.head === read.head && other < 0 && read.blocks.length > 5,
-      other < 0 ? `${read.blocks.length}` : `${read.blocks[other]} is ${again.blocks[other]}`,
+      `${name}, time ${time}: blocks and receipts are the same, even of pending`,
+      repeated.head === read.head && other < 0 && read.blocks.length > 5,
+      other < 0 ? `${read.blocks.length}` : `${read.blocks[other]} is ${repeated.blocks[other]}`,
     )
     check(
-      `${name}, time ${time}: the same words of each transaction`,
-      again.statuses.join() === read.statuses.join() && read.statuses.length > 0,
+      `${name}, time ${time}: each transaction has the same statuses`,
+      repeated.statuses.join() === read.statuses.join() && read.statuses.length > 0,
       `${read.statuses.length}`,
     )
     const ours = await ledgerOf(datadir, read, first)
     check(
-      `${name}, time ${time}: the same ledger`,
+      `${name}, time ${time}: the ledger is the same`,
       ours === ledger && ledger.length > 1_000,
       ours === ledger ? `${ledger.length} characters` : otherIn(ledger, ours),
     )
   }
 }
 
-/** The first request that was answered otherwise, with both answers; '' where there is none. */
+/**
+ * Gives the first request with another response, with both responses; '' where no response differs.
+ */
 function differenceIn(said: string): string {
   const found = /^.*\n {2}was .*\n {2}is .*$/m.exec(said)
   return found === null ? '' : `${found[0].replaceAll(/\n */g, ', ')}; `
 }
 const countsIn = (said: string): string | undefined =>
-  /^requests asked[\s\S]*?(?=canonical \d)/m
+  /^requests repeated[\s\S]*?(?=canonical \d)/m
     .exec(said)?.[0]
     .replaceAll(/ *\n/g, '; ')
     .replaceAll(/ {2,}/g, ' ')
 
-const LEAST_ASKED = 50
-const COUNTED = ['requests asked again', 'answered as they were', 'answered otherwise']
+const MIN_REQUESTED = 50
+const COUNTED = ['requests repeated', 'with the same answer', 'with another answer']
 const countIn = (said: string, row: string): number =>
   Number(new RegExp(`^${row} +([\\d,]+)$`, 'm').exec(said)?.[1]?.replaceAll(',', '') ?? Number.NaN)
 
@@ -92,16 +94,18 @@ function otherIn(a: string, b: string): string {
   return `${a.slice(at - 200, at + 100)} is ${b.slice(at - 200, at + 100)}`
 }
 
-/** A build that answers otherwise is found by what clients were answered, and by nothing else. */
+/**
+ * Checks that a build with wrong responses is found by the clients' responses, and by nothing else.
+ */
 export async function checkPlanted(
   { name, file }: Recorded,
-  planted: PlantedAnswer,
+  planted: PlantedResponse,
   check: Check,
 ): Promise<void> {
   const { status, result } = await replayed(file, [], planted.edits)
   const { different, differences } = result.requests
   check(
-    `${name}: ${planted.name}: found, named with its place and both answers, ends with 1`,
+    `${name}: ${planted.name}: replay finds and names it with both responses, and ends with 1`,
     status === 1 &&
       result.differs === null &&
       different > 0 &&

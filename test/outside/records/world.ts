@@ -1,4 +1,7 @@
-/** A node that follows and is recorded, on a chain whose promises are broken meanwhile; and all that can be read of a node. */
+/**
+ * A follower is recorded on a chain whose promises are broken meanwhile. This module also reads
+ * everything that a node serves.
+ */
 import { join } from 'node:path'
 import { openLedgerReader } from '../../../engine/storage/ledger/reader.ts'
 import { encodeLine } from '../../../workers/record/values.ts'
@@ -11,14 +14,17 @@ import { type Clients, startClients } from './clients.ts'
 export type Recorded = {
   readonly name: string
   readonly file: string
-  /** What its node showed at its end. */
+  /** The node's responses at the end of the recording. */
   readonly read: Read
   readonly ledger: string
   readonly first: number
 }
 export type Read = {
   readonly head: number
-  /** JSON of blocks with transactions, and their receipts, from the first on; the last is pending. */
+  /**
+   * JSON of blocks with transactions and of their receipts, from the first block on; the last one
+   * is pending.
+   */
   readonly blocks: readonly string[]
   readonly statuses: readonly string[]
 }
@@ -30,8 +36,10 @@ const BREAKS: readonly (readonly [method: string, params: readonly unknown[]])[]
   ['dev_gap', []],
 ]
 const WITHIN_MS = 60_000
+/** Breaks after which a node without a broken promise fails the check. */
+const MAX_BREAKS = 60
 
-/** One of each kind of state, at the same time. */
+/** Records one node of each kind of state at the same time. */
 export async function record(
   leader: Leader,
   {
@@ -39,7 +47,7 @@ export async function record(
     check,
     random,
   }: { readonly seconds: number; readonly check: Check; readonly random: () => number },
-): Promise<{ readonly lazy: Recorded; readonly whole: Recorded }> {
+): Promise<{ readonly lazy: Recorded; readonly full: Recorded }> {
   const recorders = await Promise.all([
     startRecorder(leader, 'lazy'),
     startRecorder(leader, 'whole'),
@@ -47,33 +55,55 @@ export async function record(
   const clients = recorders.map(({ node }, at) =>
     startClients(node.url, { world: leader.load.world, random, key: KEYS[at]! }),
   )
-  await breakPromises(leader, { seconds, random })
-  // A busy machine answers few of them in the time.
+  const nodes = recorders.map(({ node }) => node)
+  await breakPromises(leader, { seconds, random, nodes })
+  // A busy machine gives few responses in the time.
   const isEnough = await until(
     async () =>
-      clients.every(({ answers }) => answers >= LEAST.answers) &&
-      clients.some(({ receipts }) => receipts >= LEAST.receipts),
+      clients.every(({ responses }) => responses >= MIN.responses) &&
+      clients.some(({ receipts }) => receipts >= MIN.receipts),
     WITHIN_MS,
   )
-  check('clients asked and sent', isEnough, JSON.stringify(clients.map(countsOf)))
+  check(
+    'the clients sent requests and transactions',
+    isEnough,
+    JSON.stringify(clients.map(countsOf)),
+  )
   await Promise.all(clients.map((one) => one.stop()))
   await leader.load.stop()
   await call(`${leader.node.url}/`, 'dev_pause')
-  const [lazy, whole] = await Promise.all(recorders.map((one) => endOf(one, leader, check)))
-  return { lazy: lazy!, whole: whole! }
+  const [lazy, full] = await Promise.all(recorders.map((one) => endOf(one, leader, check)))
+  return { lazy: lazy!, full: full! }
 }
 
-/** Answers of each node; receipts of one, for a lazy one that is asked so much may show them later than their client waits. */
-const LEAST = { answers: 150, receipts: 1 }
-const countsOf = ({ answers, receipts }: Clients) => ({ answers, receipts })
+/**
+ * The minimum number of responses of each node. One receipt is enough, because a busy lazy node may
+ * show receipts after the client's timeout.
+ */
+const MIN = { responses: 150, receipts: 1 }
+const countsOf = ({ responses, receipts }: Clients) => ({ responses, receipts })
 
 async function breakPromises(
   { node }: Leader,
-  { seconds, random }: { readonly seconds: number; readonly random: () => number },
+  {
+    seconds,
+    random,
+    nodes,
+  }: {
+    readonly seconds: number
+    readonly random: () => number
+    readonly nodes: readonly RunningNode[]
+  },
 ): Promise<void> {
   const end = performance.now() + seconds * 1_000
-  // Each kind comes once, however slow the machine is.
-  for (let at = 0; at < BREAKS.length || performance.now() < end; at++) {
+  const isBroken = async () =>
+    (await Promise.all(nodes.map(countBroken))).every((count) => count > 0)
+  // Each kind of break comes once, and each node has a broken promise, however slow the machine is.
+  for (
+    let at = 0;
+    at < BREAKS.length || performance.now() < end || (at < MAX_BREAKS && !(await isBroken()));
+    at++
+  ) {
     const [method, params] = BREAKS[at % BREAKS.length]!
     // A block in progress may have no transactions yet.
     const isDone = () =>
@@ -86,6 +116,13 @@ async function breakPromises(
     const blocks = 2 + Math.floor(random() * 3)
     await until(async () => (await headOf(node.url)) >= from + blocks, WITHIN_MS)
   }
+}
+
+/** Promises that the node's ledger calls dropped or reordered. */
+async function countBroken({ url }: RunningNode): Promise<number> {
+  type Stats = { readonly fates: { readonly dropped: number; readonly reordered: number } }
+  const { fates } = (await call(`${url}/flashblocks`, 'flashblocks_stats', [])) as Stats
+  return fates.dropped + fates.reordered
 }
 
 type Recorder = {
@@ -106,7 +143,7 @@ async function startRecorder({ node, genesis }: Leader, name: 'lazy' | 'whole'):
   return { name, file, datadir, node: recorder }
 }
 
-/** What it shows at its end, where the chain stands still. */
+/** Reads the node at its end, while the chain stands still. */
 async function endOf(
   { name, file, datadir, node }: Recorder,
   leader: Leader,
@@ -116,17 +153,17 @@ async function endOf(
     const heads = [await headOf(leader.node.url), await headOf(node.url)]
     return heads[0] === heads[1]
   }, WITHIN_MS)
-  check(`${name}: the node that is recorded has the chain`, isThere)
-  // A whole state begins with the genesis: its first blocks say no more.
+  check(`${name}: the recorded node reaches the head of the chain`, isThere)
+  // A full state starts with the genesis, whose first blocks give no more information.
   const first = Math.max(node.head, 1)
   const read = await readNode(node.url, first)
-  check(`${name}: it ends with 0`, (await node.stop()) === 0)
+  check(`${name}: the recorded node ends with 0`, (await node.stop()) === 0)
   return { name, file, read, ledger: await ledgerOf(datadir, read, first), first }
 }
 
-/** Of the chain from `first` on, and of its transactions. */
+/** Reads the chain from `first` on, with its transactions. */
 export async function readNode(url: string, first: number): Promise<Read> {
-  const ask = (method: string, params: readonly unknown[]) =>
+  const request = (method: string, params: readonly unknown[]) =>
     call(`${url}/flashblocks`, method, params)
   const head = await headOf(url)
   const numbers = Array.from(
@@ -136,17 +173,17 @@ export async function readNode(url: string, first: number): Promise<Read> {
   const blocks: string[] = []
   const statuses: string[] = []
   for (const number of [...numbers, 'pending']) {
-    const block = (await ask('eth_getBlockByNumber', [number, true])) as {
+    const block = (await request('eth_getBlockByNumber', [number, true])) as {
       readonly transactions: readonly { readonly hash: string }[]
     }
-    blocks.push(JSON.stringify([block, await ask('eth_getBlockReceipts', [number])]))
+    blocks.push(JSON.stringify([block, await request('eth_getBlockReceipts', [number])]))
     for (const { hash } of block.transactions)
-      statuses.push(JSON.stringify(await ask('flashblocks_transactionStatus', [hash])))
+      statuses.push(JSON.stringify(await request('flashblocks_transactionStatus', [hash])))
   }
   return { head, blocks, statuses }
 }
 
-/** What was promised at each height, with its times and fates. */
+/** Reads the promises at each height, with times and outcomes. */
 export async function ledgerOf(
   datadir: string,
   { head }: Pick<Read, 'head'>,

@@ -1,4 +1,4 @@
-/** HAProxy with the file that operators get, as it stands, and what its statistics say. */
+/** HAProxy runs with the file that operators get, unchanged, and its statistics are read. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -17,20 +17,23 @@ export type Balancer = {
   readonly url: string
   readonly port: number
   readonly pid: number
-  /** A row of the statistics for each server of `rpc`, by name. */
+  /** Reads the statistics of each server of `rpc`, by name. */
   stats(): Promise<Readonly<Record<string, ServerStats>>>
-  /** Which server each address stays at, by its name. */
+  /** Maps each address to the name of the server that it stays at. */
   stuck(): Promise<ReadonlyMap<string, string>>
   stop(): Promise<void>
 }
 export type ServerStats = {
-  /** UP, DOWN, DRAIN, with more behind it. */
+  /** UP, DOWN or DRAIN, perhaps with more text. */
   readonly status: string
   readonly weight: number
   readonly requests: number
 }
 
-/** @param env of the file, beside BIND and STATS_SOCKET */
+/**
+ * Starts HAProxy.
+ * @param env of the file, besides BIND and STATS_SOCKET
+ */
 export async function startBalancer(
   folder: string,
   env: Readonly<Record<string, string>>,
@@ -68,7 +71,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await ended
 }
 
-async function ask(path: string, command: string): Promise<string> {
+async function request(path: string, command: string): Promise<string> {
   const socket = connect(path)
   let text = ''
   socket.on('data', (chunk) => {
@@ -81,23 +84,23 @@ async function ask(path: string, command: string): Promise<string> {
 
 const STUCK = /key=(?:::ffff:)?(\S+) .*server_key=(\S+)/g
 async function readTable(path: string): Promise<ReadonlyMap<string, string>> {
-  const text = await ask(path, 'show table rpc')
+  const text = await request(path, 'show table rpc')
   return new Map([...text.matchAll(STUCK)].map(([, address, server]) => [address!, server!]))
 }
 
 async function readStats(path: string): Promise<Readonly<Record<string, ServerStats>>> {
-  const text = await ask(path, 'show stat rpc 4 -1')
+  const text = await request(path, 'show stat rpc 4 -1')
   const [head = '', ...rows] = text.trim().split('\n')
   const names = head.replace(/^# /, '').split(',')
-  const cells = rows.map((row) => row.split(','))
-  const cell = (row: readonly string[], name: string) => row[names.indexOf(name)] ?? ''
+  const columns = rows.map((row) => row.split(','))
+  const fieldOf = (row: readonly string[], name: string) => row[names.indexOf(name)] ?? ''
   return Object.fromEntries(
-    cells.map((row) => [
-      cell(row, 'svname'),
+    columns.map((row) => [
+      fieldOf(row, 'svname'),
       {
-        status: cell(row, 'status'),
-        weight: Number(cell(row, 'weight')),
-        requests: Number(cell(row, 'stot')),
+        status: fieldOf(row, 'status'),
+        weight: Number(fieldOf(row, 'weight')),
+        requests: Number(fieldOf(row, 'stot')),
       },
     ]),
   )

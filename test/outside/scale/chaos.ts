@@ -1,12 +1,13 @@
 /**
- * Three replicas behind HAProxy are one service while each of them, and what they share, is killed,
- * stopped, drained and cut off. Every answer is compared with the sequencer's own chain.
+ * Three replicas behind HAProxy must act as one service during faults. The replicas and their
+ * shared parts are killed, stopped, drained and cut off. Every response is compared with the
+ * sequencer's own chain.
  */
 import { hasHaproxy } from './balancer.ts'
 import { happen, KINDS, type Kind, type Scene } from './chaos/events.ts'
-import { pause } from './chaos/notes.ts'
+import { pause } from './chaos/observations.ts'
 import { report } from './chaos/report.ts'
-import { begin } from './chaos/run.ts'
+import { start } from './chaos/run.ts'
 import { startWorld, type World } from './chaos/world.ts'
 import type { Checks } from './section.ts'
 
@@ -14,9 +15,9 @@ const BETWEEN_MS = 10_000
 
 export type ChaosOptions = {
   readonly seconds: number
-  /** Of what happens: the same for the same seed, however quick the clients are. */
+  /** The random numbers of the events: the same for the same seed, however fast the clients are. */
   readonly random: () => number
-  /** Of the clients. */
+  /** The random numbers of the clients. */
   readonly clientRandom: () => number
 }
 
@@ -34,11 +35,14 @@ export async function chaos(checks: Checks, options: ChaosOptions): Promise<void
     return
   }
   const { check } = checks
-  check('three replicas are asked', await world.up(world.replicas.map(({ name }) => name)))
-  const run = await begin(world, options.clientRandom)
+  check('HAProxy uses three replicas', await world.up(world.replicas.map(({ name }) => name)))
+  const run = await start(world, options.clientRandom)
   const scene: Scene = {
-    ...{ world, notes: run.notes, check },
-    ...{ random: options.random, newReplica: undefined },
+    world,
+    observations: run.observations,
+    check,
+    random: options.random,
+    newReplica: undefined,
   }
   run.onScene(scene)
   const end = performance.now() + options.seconds * 1_000
@@ -53,13 +57,13 @@ export async function chaos(checks: Checks, options: ChaosOptions): Promise<void
   await report(checks, run)
   const codes = await world.stop()
   check(
-    'all end with 0',
+    'all nodes end with 0',
     codes.every((code) => code === 0),
     String(codes),
   )
 }
 
-/** Each kind once, then each once again in another order. */
+/** Yields each kind once, then each again in another order. */
 function* order(random: () => number): Generator<Kind> {
   for (;;)
     for (const { kind } of KINDS.map((one) => ({ kind: one, at: random() })).toSorted(

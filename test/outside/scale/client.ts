@@ -1,4 +1,4 @@
-/** Clients of addresses of their own: 127.0.0.0/8 has many. */
+/** These clients have their own addresses, of which 127.0.0.0/8 has many. */
 import { once } from 'node:events'
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
@@ -12,28 +12,35 @@ export type Said = {
   readonly result?: unknown
   readonly text: string
   /** The header X-Flashblock. */
-  readonly place: string
+  readonly flashblockId: string
 }
 
-/** @param body text of a request. @throws what the connection ends with */
+/**
+ * Sends a body.
+ * @param body text of a request
+ * @throws {Error} the error with which the connection ends
+ */
 export async function post(
   url: string,
   body: string,
   from: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Said> {
-  const answer = await send(url, body, {
-    ...{ agent, localAddress: from, headers, timeoutMs: ANSWER_MS },
+  const response = await send(url, body, {
+    agent,
+    localAddress: from,
+    headers,
+    timeoutMs: RESPONSE_MS,
   })
-  const { status, text } = answer
-  const place = String(answer.headers['x-flashblock'] ?? '')
+  const { status, text } = response
+  const flashblockId = String(response.headers['x-flashblock'] ?? '')
   const result = status === 200 ? JSON.parse(text).result : undefined
-  return { status, text, place, result }
+  return { status, text, flashblockId, result }
 }
-/** Longer than one who is stopped for five seconds takes. */
-const ANSWER_MS = 20_000
+/** The timeout is longer than the response of a replica that is stopped for five seconds. */
+const RESPONSE_MS = 20_000
 
-/** What the node takes this client for: the rate of its range, which `rpc_limits` says. */
+/** Reads the client's rate limit from `rpc_limits`, which depends on the range of its address. */
 export async function limitOf(
   url: string,
   from: string,
@@ -48,14 +55,14 @@ export async function openWebSocket(url: string, from: string): Promise<WebSocke
   await once(socket, 'open')
   return socket
 }
-/** The first message that is not the answer to the request. */
-export async function ask(socket: WebSocket, body: string): Promise<string> {
+/** Sends a request and gives the next message, whatever the message is. */
+export async function request(socket: WebSocket, body: string): Promise<string> {
   const said = once(socket, 'message')
   socket.send(body)
   return String((await said)[0])
 }
 
-/** All that comes back until the node ends the connection. */
+/** Sends bytes and gives the whole response until the node ends the connection. */
 export async function talk(
   port: number,
   bytes: string | Uint8Array,

@@ -1,6 +1,7 @@
 /**
- * Third-party sets through HAProxy on three replicas: what viem, ethers and the checkers of flashblocks see is what one node shows them. Each set
- * comes from an address of its own, so that they are at several replicas at a time, and each sees what is sent at the others.
+ * Third-party sets run through HAProxy on three replicas: viem, ethers and the flashblocks checkers
+ * must see what one node shows. Each set has its own address, so that the sets use several replicas
+ * at a time. Each set sees the transactions of the others.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -25,7 +26,7 @@ export async function conformance(checks: Checks): Promise<void> {
     return
   }
   const world = await startWorld()
-  check('three replicas are asked', await world.up(world.replicas.map(({ name }) => name)))
+  check('HAProxy uses three replicas', await world.up(world.replicas.map(({ name }) => name)))
   const clients: From[] = []
   const addresses = dealt(world, 30)
   const open = async () => {
@@ -40,11 +41,11 @@ export async function conformance(checks: Checks): Promise<void> {
   const servers = new Set(
     [...stuck].filter(([address]) => address.startsWith('127.0.30.')).map(([, server]) => server),
   )
-  check('they were at all three', servers.size === 3, [...servers].toSorted().join())
+  check('the sets used all three replicas', servers.size === 3, [...servers].toSorted().join())
   for (const client of clients) client.close()
   const codes = await world.stop()
   check(
-    'all end with 0',
+    'all nodes end with 0',
     codes.every((code) => code === 0),
     String(codes),
   )
@@ -56,7 +57,7 @@ const coherence = (checks: Checks, { url }: From): Promise<void> =>
     ...['--tps', '30', '--seconds', '60'],
   ])
 
-/** At the same time: what each shows is sent in part at other replicas. */
+/** Runs sets at the same time, so that each sees transactions that were sent at other replicas. */
 async function together(checks: Checks, open: () => Promise<From>): Promise<void> {
   const subscriptions = await open()
   const sets = [
@@ -80,7 +81,10 @@ async function together(checks: Checks, open: () => Promise<From>): Promise<void
   await Promise.all(sets)
 }
 
-/** Logs are canonical in subscriptions and filters; these flows wait for a fixed time, about a second, after a receipt that is preconfirmed. */
+/**
+ * Logs are canonical in subscriptions and filters. These flows wait about a second after a receipt,
+ * which is preconfirmed.
+ */
 const LATE = {
   viem: { flow: 'ws-logs,watch-http', before: 'deploy' },
   ethers: { flow: 'ws-event', before: 'deploy,write' },
@@ -97,7 +101,7 @@ async function subscribed(checks: Checks, open: () => Promise<From>): Promise<vo
   }
 }
 
-/** Its own closing line is the result. */
+/** Runs a set, whose own closing line is the result. */
 async function set({ check }: Checks, title: string, args: readonly string[]): Promise<void> {
   const child = spawn(`${directory}/run.sh`, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''

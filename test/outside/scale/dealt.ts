@@ -1,22 +1,29 @@
-/** Addresses by turns: HAProxy's hash says which of its servers one is sent to, and tests want each server to have as many. */
+/**
+ * This module deals addresses evenly: HAProxy's hash assigns a server to each, and tests want equal
+ * numbers.
+ */
 
 import { bodyOf } from '../../kit/client.ts'
 import type { Balancer } from './balancer.ts'
 import { post } from './client.ts'
 
-export type Asked = {
+export type BalancedReplicas = {
   readonly balancer: Balancer
-  /** Those of its servers that are there. */
+  /** The servers of the balancer that are up. */
   readonly replicas: readonly { readonly name: string }[]
 }
 
-/** Hosts of 127.0.`net`.0/24 in their order, without those whose server has more than another one. @throws when there are no more */
+/**
+ * Yields the hosts of 127.0.`net`.0/24 in order, and skips those whose server has more than
+ * another.
+ * @throws when no address is left
+ */
 export async function* dealt(
-  { balancer, replicas }: Asked,
+  { balancer, replicas }: BalancedReplicas,
   net: number,
 ): AsyncGenerator<string, never> {
   const counts = new Map(replicas.map(({ name }) => [name, 0]))
-  for (let host = 1; host <= MOST_HOSTS; host++) {
+  for (let host = 1; host <= MAX_HOSTS; host++) {
     const address = `127.0.${net}.${host}`
     await post(`${balancer.url}/`, bodyOf('eth_chainId'), address)
     const server = (await balancer.stuck()).get(address) ?? 'none'
@@ -27,15 +34,15 @@ export async function* dealt(
   }
   throw new Error(`127.0.${net}.0/24 has no more addresses`)
 }
-const MOST_HOSTS = 254
+const MAX_HOSTS = 254
 
 export async function dealtMany(
-  asked: Asked,
+  request: BalancedReplicas,
   net: number,
   count: number,
 ): Promise<readonly string[]> {
   const addresses: string[] = []
-  for await (const address of dealt(asked, net)) {
+  for await (const address of dealt(request, net)) {
     addresses.push(address)
     if (addresses.length === count) break
   }

@@ -1,4 +1,7 @@
-/** Stock clients with filters behind HAProxy, whose replica is killed: which go on, and which have to be told how. */
+/**
+ * Stock clients use filters behind HAProxy, and their replica is killed. The check shows which
+ * clients recover, and which need instructions.
+ */
 import { createPublicClient, http } from 'viem'
 import { JsonRpcProvider } from '../../clients/ethers.ts'
 import { HANGS_MS } from '../../kit/checks.ts'
@@ -21,11 +24,11 @@ export async function filters({ check, skip }: Checks): Promise<void> {
   const balancer = await startBalancer(temporary('filters'), environment(replicas))
   const up = async () =>
     Object.values(await balancer.stats()).filter(({ status }) => status.startsWith('UP')).length
-  check('both are asked', await until(async () => (await up()) === 2, HANGS_MS))
+  check('HAProxy uses both replicas', await until(async () => (await up()) === 2, HANGS_MS))
   const clients = watchAll(`${balancer.url}/`)
   const areAll = (counts: Counts, names: readonly Name[]) => names.every((name) => counts[name] > 0)
   check(
-    'all clients hear of logs and blocks',
+    'all clients receive logs and blocks',
     await until(async () => areAll(clients.counts, NAMES), HANGS_MS),
     JSON.stringify(clients.counts),
   )
@@ -35,18 +38,18 @@ export async function filters({ check, skip }: Checks): Promise<void> {
   check('another replica does not know the filter', (await errorOf(left.node.url, id)) === -32_000)
   gone.node.child.kill('SIGKILL')
   check(
-    'nor does who takes its place',
+    'after a kill the other replica does not know the filter either',
     await until(async () => (await errorOf(balancer.url, id)) === -32_000, HANGS_MS),
   )
   clients.forget()
   const going = NAMES.filter((name) => name !== 'ethersFilter')
   check(
-    'viem, ethers that polls, and blocks go on',
+    'after a kill viem, polling ethers and block watchers recover',
     await until(async () => areAll(clients.counts, going), HANGS_MS),
     JSON.stringify(clients.counts),
   )
-  // What the documents say of it: should ethers mend it, they are to say so.
-  check('a filter of ethers does not', clients.counts.ethersFilter === 0)
+  // The documents say so; if ethers fixes this, the documents must change.
+  check('after a kill a filter of ethers does not recover', clients.counts.ethersFilter === 0)
   clients.stop()
   await balancer.stop()
   await load.stop()
@@ -58,7 +61,7 @@ const NAMES = ['viemLogs', 'viemBlocks', 'ethersFilter', 'ethersPolling', 'ether
 type Name = (typeof NAMES)[number]
 type Counts = Record<Name, number>
 
-/** Nobody catches a poll for logs that fails in ethers: it would end this process. */
+/** ethers does not catch a failed poll for logs, which would end this process. */
 class PollingProvider extends JsonRpcProvider {
   override getLogs(filter: object) {
     return super.getLogs(filter).catch(() => [])
@@ -67,23 +70,23 @@ class PollingProvider extends JsonRpcProvider {
 
 function watchAll(url: string) {
   const counts = Object.fromEntries(NAMES.map((name) => [name, 0])) as Counts
-  const heard = (name: Name) => () => void counts[name]++
-  // A client that says what it could not do says it to the console.
+  const counter = (name: Name) => () => void counts[name]++
+  // ethers reports its failures on the console.
   const { log } = console
   console.log = (...said) => {
     if (said[0] !== '@TODO') log(...said)
   }
   const client = createPublicClient({ transport: http(url), pollingInterval: POLL_MS })
   const unwatch = [
-    client.watchEvent({ onLogs: heard('viemLogs'), onError() {} }),
-    client.watchBlocks({ onBlock: heard('viemBlocks'), onError() {} }),
+    client.watchEvent({ onLogs: counter('viemLogs'), onError() {} }),
+    client.watchBlocks({ onBlock: counter('viemBlocks'), onError() {} }),
   ]
   const options = { staticNetwork: true, pollingInterval: POLL_MS }
   const byFilter = new JsonRpcProvider(url, undefined, options)
   const polling = new PollingProvider(url, undefined, { ...options, polling: true })
-  void byFilter.on(ALL_LOGS, heard('ethersFilter'))
-  void polling.on(ALL_LOGS, heard('ethersPolling'))
-  void polling.on('block', heard('ethersBlocks'))
+  void byFilter.on(ALL_LOGS, counter('ethersFilter'))
+  void polling.on(ALL_LOGS, counter('ethersPolling'))
+  void polling.on('block', counter('ethersBlocks'))
   return {
     counts,
     forget() {
@@ -100,7 +103,10 @@ function watchAll(url: string) {
 async function errorOf(url: string, id: unknown): Promise<number | undefined> {
   try {
     const body = JSON.stringify({
-      ...{ jsonrpc: '2.0', id: 1, method: 'eth_getFilterChanges', params: [id] },
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'eth_getFilterChanges',
+      params: [id],
     })
     const headers = { 'content-type': 'application/json' }
     const response = await fetch(`${url.replace(/\/$/, '')}/`, { method: 'POST', headers, body })

@@ -1,4 +1,7 @@
-/** A client that cannot choose its address gets one: what it sends to this port comes to HAProxy from there. */
+/**
+ * This proxy gives an address to a client that cannot choose its own. Data sent to the port reaches
+ * HAProxy from that address.
+ */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 

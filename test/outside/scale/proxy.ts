@@ -1,4 +1,7 @@
-/** HAProxy in front of two followers of a development chain: who is asked, who is not, and whose client each request is. */
+/**
+ * HAProxy runs before two followers of a development chain. The checks prove which node gets
+ * requests, and to which client each request belongs.
+ */
 import { once } from 'node:events'
 import type { WebSocket } from 'ws'
 import { HANGS_MS } from '../../kit/checks.ts'
@@ -7,14 +10,17 @@ import { freePort } from '../../kit/free-port.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 import { readiness, startLeader, temporary, until } from '../follow/nodes.ts'
 import { type Balancer, hasHaproxy, startBalancer } from './balancer.ts'
-import { agent, ask, limitOf, openWebSocket, post, talk } from './client.ts'
+import { agent, limitOf, openWebSocket, post, request, talk } from './client.ts'
 import { dealtMany } from './dealt.ts'
 import type { Checks } from './section.ts'
 
-/** HAProxy asks from here with a header of the PROXY protocol, and from 127.0.0.1 with X-Forwarded-For. */
+/**
+ * HAProxy connects from this address with a header of the PROXY protocol, and from 127.0.0.1 with
+ * X-Forwarded-For.
+ */
 const NAMING = '127.0.0.2'
 const DRAIN_MS = 6_000
-/** JUMPDEST PUSH0 JUMP, for as long as its gas lasts. */
+/** JUMPDEST PUSH0 JUMP loops until its gas is used up. */
 const LOOP = '0x5b5f56'
 const BUSY = `0x${'b5'.repeat(20)}`
 const loop = (gas: number) =>
@@ -31,7 +37,7 @@ const HEAVY = '127.0.9.1'
 export type Replica = {
   readonly node: RunningNode
   readonly agentPort: number
-  readonly place: string
+  readonly address: string
 }
 type World = {
   readonly leader: RunningNode
@@ -59,11 +65,13 @@ export async function startReplica(
     ],
     'follow',
   )
-  return { node, agentPort, place: new URL(node.url).host }
+  return { node, agentPort, address: new URL(node.url).host }
 }
 export const environment = ([one, other]: World['replicas']) => ({
-  ...{ NODE1: one.place, NODE1_AGENT: String(one.agentPort) },
-  ...{ NODE2: other.place, NODE2_AGENT: String(other.agentPort) },
+  NODE1: one.address,
+  NODE1_AGENT: String(one.agentPort),
+  NODE2: other.address,
+  NODE2_AGENT: String(other.agentPort),
 })
 
 export async function proxy(checks: Checks): Promise<void> {
@@ -83,7 +91,7 @@ export async function proxy(checks: Checks): Promise<void> {
   agent.destroy()
 }
 
-/** No proxy is between: what anybody could send. */
+/** Checks headers that anybody could send without a proxy. */
 async function refusals({ replicas: [{ node }], checks: { check } }: World): Promise<void> {
   const port = Number(new URL(node.url).port)
   const header = `${SIGNATURE}\x21\x11\0\x0c\x7f\0\x07\x01\x7f\0\0\x01\0\x01\0\x02`
@@ -91,33 +99,43 @@ async function refusals({ replicas: [{ node }], checks: { check } }: World): Pro
   const get = 'GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n'
   const stranger = await talk(port, bytes(header + get), ELEVEN)
   check(
-    'a header of the PROXY protocol from others is no request',
+    'a PROXY header from an untrusted address gets 400',
     stranger.includes(' 400 '),
     stranger.slice(0, 40),
   )
   const named = await talk(port, bytes(header + get), NAMING)
-  check('from its proxy it is one', named.includes(' 200 '), named.slice(0, 40))
+  check(
+    'a PROXY header from the trusted proxy is accepted',
+    named.includes(' 200 '),
+    named.slice(0, 40),
+  )
   const old = await talk(port, bytes(`PROXY TCP4 127.0.7.1 127.0.0.1 1 2\r\n${get}`), NAMING)
-  check('version 1 is refused', old === '', old.slice(0, 40))
-  check('a proxy that names nobody is refused', (await talk(port, bytes(get), NAMING)) === '')
-  check('and the log says it', node.output().includes('did not begin with a header of version 2'))
+  check('a PROXY header of version 1 is refused', old === '', old.slice(0, 40))
+  check(
+    'a trusted proxy without a PROXY header is refused',
+    (await talk(port, bytes(get), NAMING)) === '',
+  )
+  check(
+    'the log reports the missing PROXY header',
+    node.output().includes('sent no PROXY header of version 2'),
+  )
   const forged = await limitOf(node.url, ELEVEN, { 'x-forwarded-for': SEVEN })
-  check('X-Forwarded-For from others is not believed', forged === 11, String(forged))
+  check('X-Forwarded-For from an untrusted address is ignored', forged === 11, String(forged))
 }
 
 async function lag({ leader, replicas: [{ node }], checks: { check } }: World): Promise<void> {
   const codeAt = async (question: string) => (await fetch(`${node.url}/readyz${question}`)).status
-  check('a node that is not late is ready', (await codeAt('?maxLagMs=5000')) === 200)
-  check('a lag that is no number is refused', (await codeAt('?maxLagMs=soon')) === 400)
+  check('a node within maxLagMs is ready', (await codeAt('?maxLagMs=5000')) === 200)
+  check('a maxLagMs that is no number gets 400', (await codeAt('?maxLagMs=soon')) === 400)
   await call(`${leader.url}/`, 'dev_pause')
   check(
-    'one without news is not',
+    'a node without new blocks is not ready for its maxLagMs',
     await until(async () => (await codeAt('?maxLagMs=1000')) === 503, HANGS_MS),
   )
-  check('for who allows less alone', (await readiness(node.url)).code === 200)
+  check('the same node is ready without maxLagMs', (await readiness(node.url)).code === 200)
   await call(`${leader.url}/`, 'dev_resume')
   check(
-    'until there are some',
+    'the node is ready again with new blocks',
     await until(async () => (await codeAt('?maxLagMs=1000')) === 200, HANGS_MS),
   )
 }
@@ -133,7 +151,7 @@ async function balanced(world: World): Promise<void> {
     ['PROXY', naming],
   ] as const)
     check(
-      `${name}: both are asked`,
+      `${name}: HAProxy uses both replicas`,
       await until(async () => (await upIn(balancer)) === 2, HANGS_MS),
     )
   await turns(forwarding, world)
@@ -166,7 +184,7 @@ async function turns(balancer: Balancer, { checks: { check } }: World): Promise<
   const after = await requestsOf(balancer)
   const each = after.map((count, index) => count - before[index]!)
   check(
-    'twenty clients are spread',
+    'HAProxy spreads twenty clients over both replicas',
     each.every((count) => count >= 8),
     String(each),
   )
@@ -174,13 +192,13 @@ async function turns(balancer: Balancer, { checks: { check } }: World): Promise<
     await post(`${balancer.url}/flashblocks`, chainId, '127.0.3.1')
   const own = (await requestsOf(balancer)).map((count, index) => count - after[index]!)
   check(
-    'each stays where it is, on both endpoints',
+    'a client stays at its replica on both endpoints',
     own.includes(0) && own.includes(10),
     String(own),
   )
 }
 
-/** What a client begins with comes at once over several connections, before anything of it was answered. */
+/** Checks that a new client's first requests, over several connections at once, are all served. */
 async function beginnings({ url }: Balancer, { checks: { check } }: World): Promise<void> {
   const lost = await Promise.all(
     Array.from({ length: 30 }, async (_, host) => {
@@ -188,16 +206,16 @@ async function beginnings({ url }: Balancer, { checks: { check } }: World): Prom
       const made = await Promise.all(
         Array.from({ length: 4 }, () => post(url, bodyOf('eth_newBlockFilter'), from)),
       )
-      const asked = made.map(({ result }) =>
+      const requested = made.map(({ result }) =>
         post(url, bodyOf('eth_getFilterChanges', [result]), from),
       )
-      const unknown = (await Promise.all(asked)).filter(({ result }) => !Array.isArray(result))
+      const unknown = (await Promise.all(requested)).filter(({ result }) => !Array.isArray(result))
       return unknown.length
     }),
   )
   const all = lost.filter((count) => count > 0)
   check(
-    'filters that a new client makes at once are all known where it is then',
+    'filters that a new client creates at once are all known at its replica',
     all.length === 0,
     `${all.length} of ${lost.length} clients lost some: ${all}`,
   )
@@ -205,28 +223,40 @@ async function beginnings({ url }: Balancer, { checks: { check } }: World): Prom
 
 async function clients(name: string, { url }: Balancer, { checks: { check } }: World) {
   const [seven, eleven] = [await limitOf(url, SEVEN), await limitOf(url, ELEVEN)]
-  check(`${name}: each client is itself`, seven === 7 && eleven === 11, `${seven}, ${eleven}`)
+  check(
+    `${name}: each client has its own limit`,
+    seven === 7 && eleven === 11,
+    `${seven}, ${eleven}`,
+  )
   const forged = await limitOf(url, ELEVEN, { 'x-forwarded-for': SEVEN })
-  check(`${name}: whatever it says of itself`, forged === 11, String(forged))
+  check(`${name}: a forged header does not change the client`, forged === 11, String(forged))
   const greedy = await Promise.all(
     Array.from({ length: 40 }, () => post(url, chainId, '127.0.7.2')),
   )
   const refused = greedy.filter(({ status }) => status === 429).length
   const other = await post(url, chainId, '127.0.7.3')
-  check(`${name}: one that asks too often is refused`, refused > 0 && refused < 40, String(refused))
-  check(`${name}: another one is not`, other.status === 200, String(other.status))
+  check(
+    `${name}: a client beyond its limit is refused`,
+    refused > 0 && refused < 40,
+    String(refused),
+  )
+  check(`${name}: another client is served meanwhile`, other.status === 200, String(other.status))
 }
 
 async function sockets(name: string, { url }: Balancer, { checks: { check } }: World) {
   const socket = await openWebSocket(`${url}/flashblocks`, SEVEN)
-  const said = JSON.parse(await ask(socket, bodyOf('rpc_limits'))) as {
+  const said = JSON.parse(await request(socket, bodyOf('rpc_limits'))) as {
     result?: { limit?: number }
   }
-  check(`${name}: a WebSocket is its client's`, said.result?.limit === 7, JSON.stringify(said))
+  check(
+    `${name}: a WebSocket counts for its client`,
+    said.result?.limit === 7,
+    JSON.stringify(said),
+  )
   socket.terminate()
   const feed = await openWebSocket(`${url}/feed`, ELEVEN)
   const [frame] = (await once(feed, 'message')) as [Buffer]
-  check(`${name}: /feed comes`, frame.length > 0)
+  check(`${name}: frames of /feed arrive`, frame.length > 0)
   feed.terminate()
 }
 
@@ -234,17 +264,17 @@ async function stopped(balancer: Balancer, { replicas, checks: { check } }: Worl
   const [{ node }] = replicas
   node.child.kill('SIGSTOP')
   const isOut = await until(async () => (await upIn(balancer)) === 1, HANGS_MS)
-  check('one that stands still is not asked any more', isOut)
+  check('HAProxy stops using a hung replica', isOut)
   const all = await Promise.all(
     Array.from({ length: 20 }, (_, host) => post(balancer.url, chainId, `127.0.3.${host + 1}`)),
   )
   check(
-    'all of its clients are answered',
+    'clients of the hung replica get responses',
     all.every(({ status }) => status === 200),
   )
   node.child.kill('SIGCONT')
   check(
-    'one that goes on is asked again',
+    'HAProxy uses a resumed replica again',
     await until(async () => (await upIn(balancer)) === 2, HANGS_MS),
   )
 }
@@ -254,41 +284,37 @@ async function weights(balancer: Balancer, { replicas, checks: { check } }: Worl
   let isLoading = true
   let next = 0
   const heavy = Array.from({ length: 8 }, async () => {
-    // Each another call: the same one would be run once.
+    // Each call is different, because equal calls would run only once.
     while (isLoading) await post(`${node.url}/`, loop(50_000_000 - next++), HEAVY)
   })
   const isLess = await until(async () => (await statsOf(balancer, 1)).weight <= 85, HANGS_MS)
-  check(
-    'one that has much to do has less weight',
-    isLess,
-    String((await statsOf(balancer, 1)).weight),
-  )
+  check('a busy replica gets less weight', isLess, String((await statsOf(balancer, 1)).weight))
   isLoading = false
   await Promise.all(heavy)
-  const { weight: least } = await statsOf(balancer, 1)
+  const { weight: min } = await statsOf(balancer, 1)
   check(
-    'and more again',
-    await until(async () => (await statsOf(balancer, 1)).weight > least, HANGS_MS),
-    String(least),
+    'its weight grows again after the load',
+    await until(async () => (await statsOf(balancer, 1)).weight > min, HANGS_MS),
+    String(min),
   )
 }
 
-/** Clients that ask one after another, until they are told to end. */
-function startAsking(url: string, count: number) {
-  const counts = { answered: 0, lost: [] as string[] }
-  let isAsking = true
+/** Starts clients that send one request after another until they are stopped. */
+function startRequesting(url: string, count: number) {
+  const counts = { responded: 0, lost: [] as string[] }
+  let isRequesting = true
   const all = Array.from({ length: count }, async (_, host) => {
-    while (isAsking)
+    while (isRequesting)
       try {
         const { status, text } = await post(url, chainId, `127.0.4.${host + 1}`)
-        if (status === 200) counts.answered++
+        if (status === 200) counts.responded++
         else counts.lost.push(`${status} ${text}`)
       } catch (error) {
         counts.lost.push((error as Error).message)
       }
   })
   return async () => {
-    isAsking = false
+    isRequesting = false
     await Promise.all(all)
     return counts
   }
@@ -302,7 +328,7 @@ async function drained(balancer: Balancer, { replicas, checks: { check } }: Worl
     open.push(await openWebSocket(`${balancer.url}/`, address))
   const codes: number[] = []
   for (const socket of open) socket.on('close', (code) => codes.push(code))
-  const stop = startAsking(balancer.url, 8)
+  const stop = startRequesting(balancer.url, 8)
   const before = (await statsOf(balancer, 0)).requests
   await until(async () => (await statsOf(balancer, 0)).requests > before + 20, HANGS_MS)
   const ended = once(node.child, 'exit')
@@ -310,31 +336,31 @@ async function drained(balancer: Balancer, { replicas, checks: { check } }: Worl
   node.child.kill('SIGTERM')
   const line = async () => talk(agentPort, '', '127.0.0.1').catch(() => '')
   check(
-    'after SIGTERM the agent says drain',
+    'after SIGTERM the agent answers drain',
     await until(async () => (await line()) === 'drain\n', DRAIN_MS),
   )
   const ready = await readiness(node.url)
   check(
-    'and it is not ready',
+    'after SIGTERM the node is not ready',
     ready.code === 503 && ready.reasons[0] === 'stopping',
     String(ready.reasons),
   )
-  check('what was begun is answered', (await slow).status === 200)
+  check('a started request gets its response', (await slow).status === 200)
   const isOut = await until(async () => (await upIn(balancer)) === 1, DRAIN_MS)
-  check('it is not asked any more before it goes', isOut && node.child.exitCode === null)
+  check('HAProxy stops using the node before the node ends', isOut && node.child.exitCode === null)
   const [code] = await ended
-  check('it ends as it should', code === 0, String(code))
+  check('the node ends with 0', code === 0, String(code))
   const goodbyes = [...codes]
   check(
-    'its WebSockets are told so',
+    'its WebSockets close with 1001',
     goodbyes.length > 0 && goodbyes.every((one) => one === 1001),
     String(goodbyes),
   )
-  const { answered, lost } = await stop()
+  const { responded, lost } = await stop()
   check(
-    'and no request was lost',
-    lost.length === 0 && answered > 100,
-    `${answered} answered, ${lost.length} lost: ${lost[0] ?? ''}`,
+    'no request was lost',
+    lost.length === 0 && responded > 100,
+    `${responded} answered, ${lost.length} lost: ${lost[0] ?? ''}`,
   )
   for (const socket of open) socket.terminate()
 }

@@ -1,4 +1,4 @@
 import type { checks } from '../../kit/checks.ts'
 
-/** What a section of the check counts with. */
+/** A section of the check counts with these. */
 export type Checks = Pick<ReturnType<typeof checks>, 'check' | 'skip'>

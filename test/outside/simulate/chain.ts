@@ -1,6 +1,8 @@
-/** Plain execution: every block that any part of a history speaks of, executed one transaction after the other over maps. */
+/**
+ * This model executes every block of a history plainly, one transaction after the other over maps.
+ */
 
-import type { SealedBlock } from '../../../engine/chain/types.ts'
+import type { UpstreamBlock } from '../../../engine/chain/types.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
@@ -14,8 +16,7 @@ import { flashblockJson } from '../../../engine/flashblocks/json.ts'
 import { subblockOf } from '../../../engine/flashblocks/subblock.ts'
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import type { Header } from '../../../engine/primitives/header.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { type Header, hashHeader } from '../../../engine/primitives/header.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import {
   type GasRefund,
@@ -36,22 +37,22 @@ import { referenceEngine } from '../../fixtures/engine.ts'
 import { genesisDiff } from '../../fixtures/genesis-diff.ts'
 import { memoryReader } from '../../fixtures/memory-reader.ts'
 import { attributesOn, baseOf, CHAIN, CHAIN_OPTION, depositOn } from '../../fixtures/producer.ts'
-import { type Changes, changed, NO_CHANGES, plainState } from './state.ts'
+import { type Changes, changed, NO_CHANGES, plainState } from './plain-state.ts'
 
 /** The block after one of its flashblocks. */
 export type TruePart = {
   readonly message: Flashblock
   readonly subblock: Flashblock
-  /** Hashes of the partial block: with the roots of the flashblock, and without roots. */
+  /** The hashes of the partial block: with the roots of the flashblock, and without roots. */
   readonly moments: readonly Bytes[]
-  /** Transactions of the block so far, with the refunds that this flashblock states. */
+  /** The transactions of the block so far, with the refunds that this flashblock states. */
   readonly count: number
   readonly executed: readonly ExecutedTransaction[]
-  /** The block if it ended here, with its post-exec transaction. */
-  readonly sealed: readonly ExecutedTransaction[]
+  /** The transactions if the block ended here, including its post-exec transaction. */
+  readonly executedAtEnd: readonly ExecutedTransaction[]
   readonly changes: Changes
   readonly state: StateReader
-  /** What it would be if it ended here. */
+  /** The header of the block if it ended here. */
   readonly header: Header
   readonly hash: Bytes
 }
@@ -62,33 +63,31 @@ export type TrueBlock = {
   readonly header: Header
   readonly hash: Bytes
   readonly executed: readonly ExecutedTransaction[]
-  /** None: the first block. */
+  /** The first block has no flashblocks. */
   readonly parts: readonly TruePart[]
   readonly changes: Changes
   readonly state: StateReader
   readonly trie: TrieVersion
-  /** What it stands for, with another header: nobody's execution makes it. */
+  /** The block that this one imitates with another header, which no execution gives. */
   readonly forged?: TrueBlock
 }
 
-/** How the sequencer writes its flashblocks. */
+/** The style in which the sequencer writes its flashblocks. */
 export type Style = {
-  /** The target index is told from index 1 on. */
+  /** The target index is stated from index 1 on. */
   readonly hasTarget: boolean
-  /** The state root stands in index 0. */
+  /** Index 0 has the state root. */
   readonly hasRoot: boolean
   readonly hasBlockNumber: boolean
-  /** Blocks give gas back, and each subblock states how much so far. */
+  /** Blocks refund gas, and each subblock states the refunds so far. */
   readonly hasRefunds: boolean
-  /** Gas and receipts root of subblocks count the refunds. */
+  /** The gas and the receipts root of subblocks include the refunds. */
   readonly countsRefunds: boolean
 }
 const LAGOON_CHAIN = chainSpec({ ...CHAIN_OPTION, forkTimes: { karst: 0, lagoon: 0 } })
-/**
- * A block before its refunds are drawn: of each flashblock the transactions, and the gas of each.
- */
+/** A block before its refunds are drawn: the transactions of each flashblock with their gas. */
 type Plain = readonly (readonly { readonly transaction: Transaction; readonly gasUsed: bigint }[])[]
-/** Refunds that each flashblock states. */
+/** Draws the refunds that each flashblock states. */
 export type DrawRefunds = (plain: Plain) => readonly (readonly GasRefund[])[]
 const noRefunds: DrawRefunds = (plain) => plain.map(() => [])
 type Moment = { readonly block: TrueBlock; readonly at: number; readonly part: TruePart }
@@ -102,12 +101,12 @@ export class TrueChain {
   readonly spec: ChainSpec
   readonly genesis: TrueBlock
   readonly byHash = new Map<string, TrueBlock>()
-  /** Heights, by the id. */
+  /** Maps payload ids to heights. */
   readonly payloadIds = new Map<string, number>()
   readonly payloads = new Map<string, TrueBlock>()
-  /** By the hash of the partial block, in either form. */
+  /** The keys are hashes of the partial block, in either form. */
   readonly byMoment = new Map<string, Moment[]>()
-  /** By the hash that the block would have if it ended with the flashblock. */
+  /** The key is the hash of the block if it ended with the flashblock. */
   readonly byCut = new Map<string, { readonly block: TrueBlock; readonly at: number }>()
   readonly transactions = new Map<string, Transaction>()
   readonly #style: Style
@@ -127,7 +126,13 @@ export class TrueChain {
     const { genesisHeader: header, genesisHash: hash } = spec
     const number = Number(spec.genesisNumber)
     this.genesis = {
-      ...{ number, parent: undefined, payloadId: '', header, hash, executed: [], parts: [] },
+      number,
+      parent: undefined,
+      payloadId: '',
+      header,
+      hash,
+      executed: [],
+      parts: [],
       changes: NO_CHANGES,
       state: this.#stateOf(NO_CHANGES, undefined),
       trie: this.#trie.base(),
@@ -136,9 +141,9 @@ export class TrueChain {
   }
 
   /**
-   * A block on `parent` of as many flashblocks; `draw` gives the transactions of each, of which
-   * those that do not fit are left out. Where the chain has refunds `refunds` says which each
-   * flashblock states.
+   * Builds a block on `parent` with this number of flashblocks. `draw` gives the transactions of
+   * each, of which those that do not fit are left out. Where the chain has refunds, `refunds` gives
+   * those of each flashblock.
    */
   async build(
     parent: TrueBlock,
@@ -153,10 +158,12 @@ export class TrueChain {
     this.payloadIds.set(payloadId, parent.number + 1)
     const attributes = attributesOn(this.spec, parent, payload)
     const execution = openBlock({
-      ...{ engine: referenceEngine, chain: this.spec, attributes },
+      engine: referenceEngine,
+      chain: this.spec,
+      attributes,
       reader: this.#stateOf(parent.changes, parent),
     })
-    await execution.begin()
+    await execution.start()
     const trie = this.#trie.fork(parent.trie)
     const parts: TruePart[] = []
     for (let index = 0; index < flashblocks; index++) {
@@ -185,8 +192,13 @@ export class TrueChain {
       return this.#refunded({ parent, payloadId, attributes, plain }, refunds(plain))
     }
     return this.#add({
-      ...{ number: parent.number + 1, parent, payloadId, parts, trie },
-      ...{ header: parts.at(-1)!.header, hash: parts.at(-1)!.hash },
+      number: parent.number + 1,
+      parent,
+      payloadId,
+      parts,
+      trie,
+      header: parts.at(-1)!.header,
+      hash: parts.at(-1)!.hash,
       executed: [...execution.executed],
       changes: parts.at(-1)!.changes,
       state: parts.at(-1)!.state,
@@ -194,8 +206,8 @@ export class TrueChain {
   }
 
   /**
-   * The block of these transactions in which each flashblock states refunds of all that it has so
-   * far.
+   * Builds the block of these transactions in which each flashblock states refunds for all
+   * transactions so far.
    */
   async #refunded(
     {
@@ -212,7 +224,7 @@ export class TrueChain {
     stated: readonly (readonly GasRefund[])[],
   ): Promise<TrueBlock> {
     const parts: TruePart[] = []
-    /** Earlier flashblocks under the refunds that a later one states. */
+    /** Earlier flashblocks with the refunds that a later one states. */
     const restated: { readonly at: number; readonly part: TruePart }[] = []
     let trie = parent.trie
     for (const [last, refunds] of stated.entries()) {
@@ -228,15 +240,15 @@ export class TrueChain {
       parts.push(made.pop()!)
       for (const [at, part] of made.entries()) restated.push({ at, part })
     }
-    const { header, hash, changes, state, sealed: executed } = parts.at(-1)!
+    const { header, hash, changes, state, executedAtEnd: executed } = parts.at(-1)!
     const number = parent.number + 1
-    const block = { ...{ number, parent, payloadId, parts, trie }, header, hash, changes, state }
+    const block = { number, parent, payloadId, parts, trie, header, hash, changes, state }
     const added = this.#add({ ...block, executed })
     for (const { at, part } of restated) this.#addMoments({ block: added, at, part })
     return added
   }
 
-  /** All flashblocks up to one, with the refunds that it states. */
+  /** Executes all flashblocks up to one, with the refunds that it states. */
   async #stated(
     {
       parent,
@@ -254,10 +266,12 @@ export class TrueChain {
     { lists, flashblocks }: { readonly lists: Plain; readonly flashblocks: number },
   ): Promise<TruePart[]> {
     const execution = openBlock({
-      ...{ engine: referenceEngine, chain: this.spec, attributes: { ...attributes, postExec } },
+      engine: referenceEngine,
+      chain: this.spec,
+      attributes: { ...attributes, postExec },
       reader: this.#stateOf(parent.changes, parent),
     })
-    await execution.begin()
+    await execution.start()
     const parts: TruePart[] = []
     for (const [index, list] of lists.entries()) {
       const { length: from } = execution.executed
@@ -274,7 +288,7 @@ export class TrueChain {
     return parts
   }
 
-  /** The flashblock that states it, and its block if it ended here. */
+  /** Makes the flashblock with its stated refunds, and its block if it ended here. */
   async #ended(
     part: TruePart,
     execution: BlockExecution,
@@ -285,8 +299,9 @@ export class TrueChain {
       const sums = this.#style.countsRefunds
         ? { gasUsed, receiptsRoot }
         : {
-            ...{ gasUsed: gasUsed + 1n, receiptsRoot: ZERO_32 },
-            // Nor does anybody say which block the hash and the roots are of.
+            gasUsed: gasUsed + 1n,
+            receiptsRoot: ZERO_32,
+            // The block of the hash and the roots is not stated either.
             ...(withdrawalsRoot && { withdrawalsRoot: receiptsRoot }),
           }
       return { ...flashblock, delta: { ...flashblock.delta, ...sums, postExec: postExec.raw } }
@@ -297,11 +312,11 @@ export class TrueChain {
     const roots = { stateRoot, withdrawalsRoot }
     const header = buildHeader({ rules, attributes, sums: execution.sums(), ...roots })
     const [message, subblock] = [stated(part.message), stated(part.subblock)]
-    const sealed = [...execution.executed]
-    return { ...part, message, subblock, header, hash: hashHeader(header), sealed }
+    const executedAtEnd = [...execution.executed]
+    return { ...part, message, subblock, header, hash: hashHeader(header), executedAtEnd }
   }
 
-  /** The same block with another header. */
+  /** Makes the same block with another header. */
   forge(block: TrueBlock, change: Partial<Header>): TrueBlock {
     const header = { ...block.header, ...change }
     const forged = { ...block, header, hash: hashHeader(header), forged: block }
@@ -309,7 +324,7 @@ export class TrueChain {
     return forged
   }
 
-  /** As eth_getProof has it. */
+  /** Makes a proof like eth_getProof. */
   prove({ trie }: TrueBlock, address: Bytes, keys: readonly Bytes[]): Proof {
     return this.#trie.prove(trie, address, keys)
   }
@@ -360,27 +375,37 @@ export class TrueChain {
     const { gasUsed, receiptsRoot, logsBloom, blobGasUsed } = sums
     const message: Flashblock = {
       type: 'flashblock',
-      ...{ payloadId, index },
+      payloadId,
+      index,
       targetIndex: hasTarget && index > 0 ? flashblocks - 1 : 0,
       base: index > 0 ? undefined : baseOf(attributes),
       delta: {
-        ...{ stateRoot: isRooted ? stateRoot : undefined, withdrawalsRoot },
-        ...{ receiptsRoot, logsBloom, gasUsed, blobGasUsed },
+        stateRoot: isRooted ? stateRoot : undefined,
+        withdrawalsRoot,
+        receiptsRoot,
+        logsBloom,
+        gasUsed,
+        blobGasUsed,
         blockHash: moments[0]!,
         transactions: executed.slice(from).map(({ transaction }) => transaction.raw),
       },
       blockNumber: hasBlockNumber ? attributes.number : undefined,
     }
     return {
-      ...{ message, subblock: subblockOf(message), moments, changes, header },
+      message,
+      subblock: subblockOf(message),
+      moments,
+      changes,
+      header,
       count: executed.length,
-      ...{ executed: [...executed], sealed: [...executed] },
+      executed: [...executed],
+      executedAtEnd: [...executed],
       state: this.#stateOf(changes, parent),
       hash: hashHeader(header),
     }
   }
 
-  /** `newest`: of the blocks whose hashes can be asked for. */
+  /** Makes a state reader; `newest` is the newest block whose hash BLOCKHASH gives. */
   #stateOf(changes: Changes, newest: TrueBlock | undefined): StateReader {
     return plainState(changes, {
       genesis: this.#genesisState,
@@ -390,7 +415,7 @@ export class TrueChain {
   }
 }
 
-/** What a flashblock says, whatever hashes and side data it has: a text. */
+/** Formats the content of a flashblock without hashes and side data. */
 export function contentOf(message: Flashblock): string {
   const { base, diff } = flashblockJson(message)
   const { gas_used, receipts_root, logs_bloom, blob_gas_used, transactions, post_exec_tx } = diff
@@ -398,7 +423,7 @@ export function contentOf(message: Flashblock): string {
   return JSON.stringify([base, ...sums, transactions, post_exec_tx])
 }
 
-/** The block of a height on the chain of `top`. */
+/** Finds the block of a height on the chain of `top`. */
 export function ancestorAt(top: TrueBlock, number: number): TrueBlock | undefined {
   let at: TrueBlock | undefined = top
   while (at !== undefined && at.number > number) at = at.parent
@@ -407,8 +432,8 @@ export function ancestorAt(top: TrueBlock, number: number): TrueBlock | undefine
 export const isAncestor = (one: TrueBlock, of: TrueBlock): boolean =>
   ancestorAt(of, one.number) === one
 
-/** As an upstream gives it, with its hash and the whole header. */
-export function sealedOf(block: TrueBlock): SealedBlock {
+/** Makes the upstream block with its hash and the full header. */
+export function upstreamBlockOf(block: TrueBlock): UpstreamBlock {
   const { header } = block
   return {
     hash: block.hash,
@@ -436,7 +461,7 @@ export function sealedOf(block: TrueBlock): SealedBlock {
 
 async function add(execution: BlockExecution, transaction: Transaction): Promise<void> {
   const result = await execution.execute(transaction)
-  // What the random draw cannot pay for is in no block.
+  // A transaction that its sender cannot pay for is left out.
   if (result.status === 'stopped') throw new Error('a block without limits was stopped')
 }
 
@@ -448,7 +473,7 @@ async function mustAdd(execution: BlockExecution, transaction: Transaction): Pro
     )
 }
 
-/** Of the accounts after what was executed, and after what was drawn since. */
+/** Gives the next nonces of accounts after the executed transactions and those drawn since. */
 function nonces(execution: BlockExecution, parent: TrueBlock): Draw['nonceOf'] {
   const next = new Map<string, bigint>()
   for (const { transaction } of execution.executed)

@@ -1,5 +1,8 @@
-/** Virtual time: nothing happens but what was asked for, one thing after the other, and what it leads to is done before time goes on. */
-import type { Clock } from '../../../engine/sources/upstream/places.ts'
+/**
+ * In virtual time only scheduled actions happen, one after the other. Their consequences are
+ * complete before time goes on.
+ */
+import type { Clock } from '../../../engine/sources/upstream/permits.ts'
 
 type Due = {
   readonly atMs: number
@@ -8,15 +11,15 @@ type Due = {
   isOver: boolean
 }
 
-/** A history that goes on for so long has no end. */
-const MOST_STEPS = 40_000
+/** A history with more steps never ends. */
+const MAX_STEPS = 40_000
 
 export class VirtualClock implements Clock {
   #now = 0
   #order = 0
   #steps = 0
   readonly #works = new Set<Promise<unknown>>()
-  /** A heap: the next first. */
+  /** The entries are a heap with the next one first. */
   readonly #due: Due[] = []
 
   readonly now = (): number => this.#now
@@ -29,7 +32,7 @@ export class VirtualClock implements Clock {
     }
   }
 
-  /** Time stands still until this is done. */
+  /** Stops time until the work is done. */
   readonly during = <Result>(work: Promise<Result>): Promise<Result> => {
     const over = () => void this.#works.delete(done)
     const done: Promise<void> = work.then(over, over)
@@ -42,14 +45,17 @@ export class VirtualClock implements Clock {
       this.after(ms, resolve)
     })
 
-  /** Lets time pass. @throws what one of the steps throws */
+  /**
+   * Lets time pass.
+   * @throws {unknown} the error of a step
+   */
   async run(ms: number): Promise<void> {
     const untilMs = this.#now + ms
     for (let next = this.#due[0]; next !== undefined && next.atMs <= untilMs; next = this.#due[0]) {
       this.#pop()
       if (next.isOver) continue
-      if (++this.#steps > MOST_STEPS)
-        throw new Error(`more than ${MOST_STEPS} steps at ${this.#now}: ${next.run}`)
+      if (++this.#steps > MAX_STEPS)
+        throw new Error(`more than ${MAX_STEPS} steps at ${this.#now}: ${next.run}`)
       this.#now = next.atMs
       await next.run()
       await this.#settled()
@@ -98,5 +104,5 @@ export class VirtualClock implements Clock {
 const isBefore = (a: Due, b: Due): boolean =>
   a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order)
 
-/** Promises that can go on have done so. */
+/** Resolves after all ready promises have run. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

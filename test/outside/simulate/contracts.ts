@@ -1,9 +1,9 @@
-/** The contract that histories call, which writes, clears, creates and fails as it is told. */
+/** Histories call this contract, which writes, clears, creates and fails on demand. */
 import { OPCODES } from '../../../engine/evm/opcodes.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bigintToBytes, concatBytes } from '../../../engine/primitives/words.ts'
 
-/** What a call may ask of it, as its first word; the key and the value follow. */
+/** The first word of a call is its command; the key and the value follow. */
 export const BOX = {
   store: 0,
   storeAndRevert: 1,
@@ -25,7 +25,10 @@ export const boxInput = (call: BoxCall, key: bigint, value: bigint): Bytes =>
 
 const KEY = '32 CALLDATALOAD'
 const VALUE = '64 CALLDATALOAD'
-/** Code that writes its slot 1 and leaves one byte of code; and code that writes it and ends with the transaction. */
+/**
+ * CHILD writes slot 1 and leaves one byte of code. ENDING_CHILD writes slot 1 and destroys itself
+ * in the same transaction.
+ */
 const CHILD = '0x600160015560015ff3'
 const ENDING_CHILD = '0x600160015533ff'
 
@@ -48,35 +51,35 @@ const RUNTIME = assembleLabels(`
   :ending ${ENDING_CHILD} 0 MSTORE 7 25 0 CREATE ${KEY} SSTORE STOP
 `)
 
-/** Leaves what follows it as code. */
+/** The head returns the bytes after it as code. */
 const HEAD_BYTES = 11
 const HEAD = assembleLabels(`0x${hex4(RUNTIME.length)} DUP1 ${HEAD_BYTES} 0 CODECOPY 0 RETURN STOP`)
 
 export const BOX_INIT: Bytes = concatBytes(HEAD, RUNTIME)
-/** Of a creation that fails. */
+/** This init code fails. */
 export const FAILING_INIT: Bytes = assembleLabels('1 1 SSTORE 0 0 REVERT')
 
 function hex4(number: number): string {
   return number.toString(16).padStart(4, '0')
 }
 
-/** `:name` is a place to jump to, `@name` pushes it. */
+/** Assembles a text; `:name` marks a jump target, `@name` pushes its offset. */
 function assembleLabels(text: string): Bytes {
   const codes = new Map(OPCODES.flatMap((opcode, code) => (opcode ? [[opcode.name, code]] : [])))
   const words = text.split(/\s+/).filter((word) => word !== '')
-  const places = new Map<string, number>()
+  const offsets = new Map<string, number>()
   const lengthOf = (word: string) => (word.startsWith('@') ? 3 : bytesOfWord(word, codes).length)
   let at = 0
   for (const word of words) {
-    if (word.startsWith(':')) places.set(word.slice(1), at)
+    if (word.startsWith(':')) offsets.set(word.slice(1), at)
     at += lengthOf(word)
   }
   return Uint8Array.from(
     words.flatMap((word) => {
       if (!word.startsWith('@')) return bytesOfWord(word, codes)
-      const place = places.get(word.slice(1))
-      if (place === undefined) throw new Error(`no label ${word}`)
-      return [0x61, place >> 8, place & 0xff]
+      const offset = offsets.get(word.slice(1))
+      if (offset === undefined) throw new Error(`no label ${word}`)
+      return [0x61, offset >> 8, offset & 0xff]
     }),
   )
 }

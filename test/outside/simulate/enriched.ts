@@ -1,4 +1,7 @@
-/** Somebody applies the node's enriched feed, and has what the node shows after each record: blocks, receipts, state. */
+/**
+ * A client applies the node's enriched feed, and must have the node's blocks, receipts and state
+ * after each snapshot.
+ */
 import type { Block, ChainView } from '../../../engine/chain/types.ts'
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../../engine/primitives/hex.ts'
@@ -7,33 +10,33 @@ import type { WriterEffect } from '../../../engine/sources/writer/types.ts'
 import { readAccount, readCode, readSlot } from '../../../engine/state/read.ts'
 import { MissingError, type StateReader } from '../../../engine/state/reader.ts'
 import { latin1 } from '../../../engine/state/words.ts'
-import { EnrichedFeed } from '../../../rpc/feed/enriched.ts'
+import { EnrichedFeed } from '../../../rpc/feed-server/enriched.ts'
 import { headerText, receiptsText } from '../../../rpc/json/json.ts'
 import { type AppliedBlock, ApplyError, EnrichedClient } from '../../fixtures/enriched-client.ts'
 import type { TrueChain } from './chain.ts'
 import type { Random } from './random.ts'
-import { Mismatch, same } from './shown.ts'
 import { ACCOUNTS, BOXES, KEYS } from './transactions.ts'
+import { Mismatch, same } from './visible.ts'
 
-/** Slots of a record that are looked at, beside those that the histories write most. */
+/** The number of checked slots of a snapshot, besides those that histories write most. */
 const SLOTS = 20
 
 export class EnrichedWatch {
   readonly #chain: TrueChain
   readonly #random: Random
-  readonly #note: (what: string) => void
+  readonly #record: (what: string) => void
   #feed = new EnrichedFeed('0x0000000000000001')
   #client = new EnrichedClient()
-  /** After the block that the client began with. */
+  /** The state after the block at which the client started. */
   #under: StateReader | undefined
 
-  constructor(options: { chain: TrueChain; random: Random; note: (what: string) => void }) {
+  constructor(options: { chain: TrueChain; random: Random; record: (what: string) => void }) {
     this.#chain = options.chain
     this.#random = options.random
-    this.#note = options.note
+    this.#record = options.record
   }
 
-  /** A process has started and said this. */
+  /** Takes the effects of a process that has started. */
   started(effects: readonly WriterEffect[]): void {
     this.#feed = new EnrichedFeed('0x0000000000000001')
     for (const effect of effects)
@@ -41,24 +44,25 @@ export class EnrichedWatch {
     this.#join()
   }
 
-  hear(effect: WriterEffect): void {
+  onEffect(effect: WriterEffect): void {
     if (effect.type !== 'changes') return
     const { message } = this.#feed.take(packChanges(effect.changes))
     try {
       if (this.#random.chance(0.01)) this.#join()
       else this.#apply(message.data())
-      if (this.#client.removedNow > 0) this.#note('enriched removed')
+      if (this.#client.removedNow > 0) this.#record('enriched removed')
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error
-      // It has begun above: a replica would have to keep what is not final.
+      // A client that started above must start again, because a replica would have to retain blocks
+      // that are not final.
       if (!error.message.endsWith('below the base'))
         throw new Mismatch(`enriched: ${error.message}`)
-      this.#note('enriched deep')
+      this.#record('enriched deep')
       this.#join()
     }
   }
 
-  /** All of the newest record, of a view that shows it. */
+  /** Compares the client with a view of the newest snapshot. */
   check(view: ChainView): void {
     const client = this.#client
     const { canonical, complete, pending } = client.heads!
@@ -75,7 +79,7 @@ export class EnrichedWatch {
     const block = below && view.block({ number: BigInt(below.number) })
     if (below !== undefined && block !== undefined) this.#checkBlock(block, below)
     this.#checkState(view.state(tip))
-    this.#note('enriched looks')
+    this.#record('enriched reads')
   }
 
   #join(): void {
@@ -83,7 +87,7 @@ export class EnrichedWatch {
     if (snapshot === undefined) throw new Mismatch('enriched: nothing was told at the start')
     this.#client = new EnrichedClient()
     this.#apply(snapshot.data())
-    this.#note('enriched joined')
+    this.#record('enriched joined')
   }
 
   #apply(data: Uint8Array): void {
@@ -99,14 +103,14 @@ export class EnrichedWatch {
   #checkBlock(block: Block, applied: AppliedBlock): void {
     const name = `enriched block ${applied.number}`
     const header = JSON.parse(headerText(block.header, block.hash))
-    // A lazy state gets the roots with the canonical block: the table has them a moment before the
-    // record that says so. The one of withdrawals is missing where subblocks did not state it.
+    // A lazy state gets the roots with the canonical block, a moment before the snapshot that
+    // contains them. The withdrawals root is missing where subblocks did not state it.
     const isSettled = applied.header.stateRoot === ZERO_ROOT && applied.header.hash === header.hash
     const roots = Object.entries(applied.header)
       .filter(([name, value]) => ROOTS.has(name) && value === ZERO_ROOT)
       .map(([name]) => [name, header[name]] as const)
-    const told = isSettled ? { ...applied.header, ...Object.fromEntries(roots) } : applied.header
-    sameJson(told, header, `${name}, header`)
+    const emitted = isSettled ? { ...applied.header, ...Object.fromEntries(roots) } : applied.header
+    sameJson(emitted, header, `${name}, header`)
     sameJson(
       applied.transactions.map(({ raw, from, hash }) => [raw, from, hash]),
       block
@@ -122,9 +126,9 @@ export class EnrichedWatch {
   }
 
   #checkState(state: StateReader): void {
-    const told = this.#client.blocks.flatMap(({ accounts }) => [...accounts.keys()])
+    const emitted = this.#client.blocks.flatMap(({ accounts }) => [...accounts.keys()])
     for (const address of new Set([
-      ...told,
+      ...emitted,
       ...[...ACCOUNTS.map(({ address }) => address), ...BOXES].map(bytesToHex),
     ]))
       ifThere(() => this.#checkAccount(state, address))
@@ -146,7 +150,7 @@ export class EnrichedWatch {
   }
 
   #checkAccount(state: StateReader, address: Hex): void {
-    const told = this.#client.account(address)
+    const emitted = this.#client.account(address)
     const bytes = hexToBytes(address)
     const jsonOf = (found: ReturnType<typeof readAccount>) =>
       found === undefined
@@ -156,14 +160,14 @@ export class EnrichedWatch {
             balance: quantity(found.balance),
             codeHash: bytesToHex(found.codeHash),
           }
-    const own = told === undefined ? jsonOf(readAccount(this.#under!, bytes)) : told
+    const own = emitted === undefined ? jsonOf(readAccount(this.#under!, bytes)) : emitted
     sameJson(own, jsonOf(readAccount(state, bytes)), `enriched account ${address}`)
     const code = own && this.#client.codes.get(own.codeHash)
     if (code) same(code, bytesToHex(readCode(state, bytes)), `enriched code of ${address}`)
   }
 }
 
-/** A lazy state has not all of it. */
+/** Skips checks of state that a lazy node does not have. */
 function ifThere(check: () => void): void {
   try {
     check()
@@ -181,7 +185,7 @@ const textOf = ({ number, hash }: { number: bigint; hash: Uint8Array }) =>
 function sameJson(found: unknown, wanted: unknown, what: string): void {
   same(sorted(found), sorted(wanted), what)
 }
-/** Objects with their keys in order: what they say is compared, not how it is written. */
+/** Sorts the keys of objects, because the comparison ignores their order. */
 const sorted = (value: unknown): string =>
   JSON.stringify(value, (_, inner) =>
     inner !== null && typeof inner === 'object' && !Array.isArray(inner)

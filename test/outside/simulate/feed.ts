@@ -1,6 +1,6 @@
-/** One feed as the node gets it: late, twice, in another order, changed, cut, or not at all. */
+/** A simulated feed: its messages come late, twice, out of order, changed, cut, or not at all. */
 import { decodePacket, encodePacket } from '../../../engine/flashblocks/codec.ts'
-import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
+import type { FeedMessage, Flashblock, FlashblockBase } from '../../../engine/flashblocks/types.ts'
 import { checksum } from '../../../engine/primitives/checksum.ts'
 import type { FeedPacket } from '../../../engine/sources/writer/types.ts'
 import type { TruePart } from './chain.ts'
@@ -9,18 +9,18 @@ import { mayChange } from './covered.ts'
 import { mutated, type Path } from './mutate.ts'
 import type { Random } from './random.ts'
 
-/** What a feed sends of a payload. It may have both forms, one after the other. */
+/** The form in which a feed sends a payload. It may send both forms, one after the other. */
 export const FEED_FORMS = ['flashblocks', 'subblocks', 'both'] as const
 export type FeedForm = (typeof FEED_FORMS)[number]
 
-/** Chances for each message. */
+/** The probabilities for each message. */
 export type FeedFaults = {
   readonly loss: number
   readonly copies: number
   readonly overtaken: number
   readonly mutations: number
   readonly cuts: number
-  /** Of the last flashblock of a block; it is connected again soon. */
+  /** The cut comes at the last flashblock of a block, and the feed reconnects soon. */
   readonly lastCuts: number
   readonly silence: number
 }
@@ -34,7 +34,7 @@ export const NO_FAULTS: FeedFaults = {
   silence: 0,
 }
 
-/** Who listens: gone when its process is. */
+/** A listener disappears with its process. */
 export interface FeedListener {
   packet(packet: FeedPacket): void
   feed(feed: number, isConnected: boolean): void
@@ -47,16 +47,21 @@ export class Feed {
   readonly #at: number
   readonly #clock: VirtualClock
   readonly #random: Random
-  /** Two feeds need not write the same in the same form. */
+  /**
+   * The stream decides when an index 0 has a wrong height. It is separate, so that no other draw
+   * changes.
+   */
+  readonly #heights: Random
+  /** Two feeds may write the same message in different forms. */
   readonly #form: bigint
   readonly #baseMs: number
   readonly #endsComeLast: boolean
   readonly #hasRefunds: boolean
-  /** When the latest of its flashblocks comes. */
+  /** The latest arrival of its flashblocks. */
   #newestMs = 0
   #listener: FeedListener | undefined
   #isConnected = false
-  /** Of the connection: what was on its way when it ended is lost. */
+  /** The number of the connection; messages of an ended connection are lost. */
   #connection = 0
   #silentUntilMs = 0
 
@@ -65,17 +70,19 @@ export class Feed {
     options: {
       readonly clock: VirtualClock
       readonly random: Random
+      readonly heights: Random
       readonly faults: FeedFaults
       readonly form: FeedForm
-      /** No End overtakes a flashblock. */
+      /** An End never overtakes a flashblock. */
       readonly endsComeLast: boolean
-      /** Some flashblocks of its chain state refunds. */
+      /** Some flashblocks of the chain state refunds. */
       readonly hasRefunds: boolean
     },
   ) {
     this.#at = at
     this.#clock = options.clock
     this.#random = options.random
+    this.#heights = options.heights
     this.faults = options.faults
     this.form = options.form
     this.#endsComeLast = options.endsComeLast
@@ -84,7 +91,7 @@ export class Feed {
     this.#baseMs = options.random.between(1, 60)
   }
 
-  /** A process has started, or is gone. */
+  /** Sets the listener of a started process, or none after its end. */
   listen(listener: FeedListener | undefined): void {
     this.#listener = listener
     this.#connection++
@@ -92,7 +99,7 @@ export class Feed {
     if (listener !== undefined) this.#connectAfter(this.#random.between(1, 200))
   }
 
-  /** It is as it should be from now on. */
+  /** Ends all faults. */
   mend(): void {
     this.faults = NO_FAULTS
     this.#silentUntilMs = 0
@@ -102,12 +109,15 @@ export class Feed {
     return this.form === 'both' ? BigInt(payloadId) % 2n === 0n : this.form === 'subblocks'
   }
 
-  /** @param isLast of a block's flashblocks */
+  /**
+   * Sends a flashblock.
+   * @param isLast whether it is the last one of its block
+   */
   sendPart({ message, subblock }: TruePart, isLast: boolean): void {
     this.#send(this.sendsSubblocks(message.payloadId) ? subblock : message, isLast)
   }
 
-  /** Subblocks have no end. */
+  /** Sends an End, which subblocks do not have. */
   sendEnd(payloadId: string): void {
     if (!this.sendsSubblocks(payloadId)) this.#send({ type: 'end', payloadId }, false)
   }
@@ -122,22 +132,24 @@ export class Feed {
     if (!this.#isConnected || isLost) return
     const wire = wireOf(message)
     const delayMs = this.#baseMs + random.below(20)
+    if (message.type !== 'end' && message.base !== undefined && this.#heights.chance(mutations / 4))
+      this.#deliver(wireOf(ofNextHeight(message, message.base)), this.#heights.between(5, 1_200))
     if (random.chance(mutations)) {
       const isChanged = (path: Path) => mayChange(message, path, this.#hasRefunds)
       const laterMs = random.chance(0.5) ? random.between(5, 800) : 0
       this.#deliver(spoilt(wire, { random, isChanged }), delayMs + laterMs)
-      // The changed message comes instead of what was sent, before it, or after it.
+      // The changed message comes instead of the right one, before it, or after it.
       if (random.chance(0.5)) return
     }
     const lateMs = random.chance(overtaken) ? random.between(30, 600) : random.below(5)
-    this.#deliver(wire, Math.max(delayMs + lateMs, this.#leastMs(message)))
+    this.#deliver(wire, Math.max(delayMs + lateMs, this.#minMs(message)))
     if (message.type !== 'end')
       this.#newestMs = Math.max(this.#newestMs, this.#clock.now() + delayMs + lateMs)
     if (random.chance(copies)) this.#deliver(wire, delayMs + random.below(1_500))
   }
 
-  /** Of what is sent now, from now on. */
-  #leastMs({ type }: FeedMessage): number {
+  /** Gives the minimum delay of a message that is sent now. */
+  #minMs({ type }: FeedMessage): number {
     return type === 'end' && this.#endsComeLast ? this.#newestMs - this.#clock.now() : 0
   }
 
@@ -156,13 +168,16 @@ export class Feed {
     })
   }
 
-  /** @param mostMs until it is connected again; by default mostly soon */
-  #cut(mostMs?: number): void {
+  /**
+   * Cuts the connection.
+   * @param maxMs until the reconnect; by default mostly short
+   */
+  #cut(maxMs?: number): void {
     if (!this.#isConnected) return
     this.#connection++
     this.#isConnected = false
     this.#listener?.feed(this.#at, false)
-    this.#connectAfter(this.#random.between(20, mostMs ?? (this.#random.chance(0.5) ? 400 : 3_000)))
+    this.#connectAfter(this.#random.between(20, maxMs ?? (this.#random.chance(0.5) ? 400 : 3_000)))
   }
 
   #connectAfter(ms: number): void {
@@ -175,7 +190,15 @@ export class Feed {
   }
 }
 
-/** `packet`: what the decoder makes of the bytes; undefined: it refuses them. */
+/** Makes a payload of another builder with the next height, whose parent is a grandparent. */
+const ofNextHeight = (message: Flashblock, base: FlashblockBase): Flashblock => ({
+  ...message,
+  payloadId: `0x${(BigInt(message.payloadId) ^ 0x77n).toString(16).padStart(16, '0')}`,
+  blockNumber: undefined,
+  base: { ...base, blockNumber: base.blockNumber + 1n },
+})
+
+/** `packet` is the decoder's result for the bytes; undefined: the decoder refuses them. */
 type Wire = { readonly bytes: Uint8Array; readonly packet: FeedMessage | undefined }
 
 const wires = new WeakMap<FeedMessage, Wire>()

@@ -1,11 +1,14 @@
-/** Where a process dies in the middle of its work: before one of its commits, or one of its steps into the shared views. */
+/**
+ * A process dies in the middle of its work: before a commit, or before a step into the shared
+ * views.
+ */
 import type { Publisher } from '../../../engine/views/types.ts'
 
 export class Died extends Error {
   override name = 'Died'
 }
 
-/** Burns down with each step; undefined: nothing happens. */
+/** Burns down with each step; undefined: the process does not die. */
 export class Fuse {
   left: number | undefined
   readonly burn = (): void => {
@@ -22,9 +25,9 @@ export function fusedPublisher(publisher: Publisher, fuse: Fuse): Publisher {
     get base() {
       return publisher.base
     },
-    showing: publisher.showing,
+    visibility: publisher.visibility,
     stored: (block) => publisher.stored(block),
-    begin: (parent, payloadId) => publisher.begin(parent, payloadId),
+    start: (parent, payloadId) => publisher.start(parent, payloadId),
     add(block, increment) {
       burn()
       return publisher.add(block, increment)
@@ -42,10 +45,10 @@ export function fusedPublisher(publisher: Publisher, fuse: Fuse): Publisher {
       burn()
       return publisher.publish(heads)
     },
-    handOver: (block) => publisher.handOver(block),
-    answered: (block) => publisher.answered(block),
-    folded: (block) => publisher.folded(block),
-    unfolded: (to) => publisher.unfolded(to),
+    submitForPersistence: (block) => publisher.submitForPersistence(block),
+    onResponse: (block) => publisher.onResponse(block),
+    persisted: (block) => publisher.persisted(block),
+    unwound: (to) => publisher.unwound(to),
     stats: () => publisher.stats(),
   }
 }

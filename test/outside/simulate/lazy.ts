@@ -1,4 +1,7 @@
-/** State that is fetched: the real start, fetcher, traces and checks over simulated upstreams, joined as the product joins them. */
+/**
+ * Fetched state: the real start, fetcher, traces and checks over simulated upstreams, joined like
+ * in the product.
+ */
 import type { ChainReader } from '../../../engine/chain/types.ts'
 import { createBudget, DEFAULT_BUDGET_LIMITS } from '../../../engine/sources/lazy/budget.ts'
 import {
@@ -15,7 +18,7 @@ import {
 import { createGuesses } from '../../../engine/sources/lazy/guesses.ts'
 import { namedIn, probeAll, sourcesIn } from '../../../engine/sources/lazy/probe.ts'
 import {
-  type LazyBegun,
+  type LazyStarted,
   type LazyStartOptions,
   startLazy,
 } from '../../../engine/sources/lazy/start.ts'
@@ -27,22 +30,25 @@ import { headAt } from '../../../workers/follower/own-chain.ts'
 import type { VirtualClock } from './clock.ts'
 
 export type Lazy = { readonly mode: LazyMode; readonly probed: readonly Probed[] }
-export type Begun = Lazy & { readonly begun: LazyBegun }
+export type Started = Lazy & { readonly lazyStart: LazyStarted }
 
 const RATE = 2_000
 
-/** Before any other thread is there. @throws {UpstreamError} {LazyStartError} where nobody can begin now */
-export async function beginLazily(
+/**
+ * Starts the state before any other thread exists.
+ * @throws {UpstreamError} {LazyStartError} where no start is possible now
+ */
+export async function startLazily(
   upstreams: readonly Upstream[],
   options: LazyStartOptions,
-): Promise<Begun> {
+): Promise<Started> {
   const { probed, silent } = await probeAll(upstreams, options.chain)
   if (probed.length === 0) throw new UpstreamError('silent', silent.join())
   const named = namedIn(probed)
   const decided = lazyMode(named, true)
   if ('refused' in decided) throw new UpstreamError('refused', decided.refused)
   const { mode } = decided
-  return { mode, probed: named, begun: await startLazy(sourcesIn(mode, probed), options) }
+  return { mode, probed: named, lazyStart: await startLazy(sourcesIn(mode, probed), options) }
 }
 
 export function openFetcher(parts: {
@@ -57,18 +63,25 @@ export function openFetcher(parts: {
     readonly head: number | undefined
   }[]
   readonly shared: () => number
-  readonly fill: (block: StoredHead, rows: readonly FillRow[]) => Promise<{ readonly kept: number }>
+  readonly fill: (
+    block: StoredHead,
+    rows: readonly FillRow[],
+  ) => Promise<{ readonly written: number }>
   readonly count: (what: string, by: number) => void
 }): Fetcher {
   const { lazy, depths, clock, limits, reader, store, fill, count } = parts
   return createFetcher({
-    ...{ mode: lazy.mode, store, fill, clock, count },
+    mode: lazy.mode,
+    store,
+    fill,
+    clock,
+    count,
     upstreams: () =>
       parts.upstreams().flatMap(({ upstream, head }) => {
         const depth = depths.of(upstream.name)
         return depth === undefined ? [] : [{ upstream, depth, head }]
       }),
-    head: (most) => headAt(reader, store, Math.min(parts.shared(), most)),
+    head: (max) => headAt(reader, store, Math.min(parts.shared(), max)),
     budget: createBudget({ ...DEFAULT_BUDGET_LIMITS, upstreamRate: RATE }, clock),
     guesses: createGuesses(store),
     limits: { ...DEFAULT_FETCH_LIMITS, upstreamRestMs: limits.upstreamRestMs },

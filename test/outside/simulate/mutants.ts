@@ -1,9 +1,12 @@
-/** Rules of the follower, each with the edits that switch it off: some history must notice. */
+/**
+ * These are rules of the follower, each with the edits that switch it off; some history must
+ * notice.
+ */
 import type { Edit } from '../../kit/edits.ts'
 
 export type Mutant = {
   readonly name: string
-  /** What holds while it is on. */
+  /** The statement that holds while the rule is on. */
   readonly rule: string
   readonly edits: readonly [Edit, ...Edit[]]
 }
@@ -19,8 +22,8 @@ const LEDGER = 'storage/ledger'
 
 export const MUTANTS: readonly Mutant[] = [
   {
-    name: 'rivalWaits',
-    rule: 'a second payload does not drop what another feed has sent, while that feed goes on',
+    name: 'competingWaits',
+    rule: 'a second payload does not replace that of another feed while that feed continues',
     edits: [
       edit(
         `${WRITER}/feeds`,
@@ -31,23 +34,23 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'newsByBytes',
-    rule: 'a wrong flashblock takes nothing from the right one of its index: that is news of its feed',
+    rule: 'a right flashblock is news of its feed, even after a wrong one of the same index',
     edits: [
       edit(
         `${WRITER}/feeds`,
-        '  if (!isOld) noteNews(run, { digest: packet.digest, nowMs: state.options.now() })\n',
-        '  if (!isOld && index >= inRow) noteNews(run, { digest: packet.digest, nowMs: state.options.now() })\n',
+        '  if (!isOld) recordNews(run, { digest: packet.digest, nowMs: state.options.now() })\n',
+        '  if (!isOld && index >= inRow) recordNews(run, { digest: packet.digest, nowMs: state.options.now() })\n',
       ),
     ],
   },
   {
     name: 'gapKeeps',
-    rule: 'a gap keeps what was executed',
+    rule: 'a gap keeps the executed flashblocks',
     edits: [
       edit(
         `${WRITER}/packets`,
-        '  state.toldGap = gap\n',
-        '  state.toldGap = gap\n  flush(state)\n',
+        '  state.reportedGap = gap\n',
+        '  state.reportedGap = gap\n  flush(state)\n',
       ),
       edit(
         `${WRITER}/packets`,
@@ -58,46 +61,46 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'wholeHeader',
-    rule: 'the whole header of a canonical block is compared',
+    rule: 'every field of the header of a canonical block is compared',
     edits: [
       edit(
         `${WRITER}/checks`,
-        "    differKnown('withdrawalsRoot', header.withdrawalsRoot, sealed.withdrawalsRoot) ??\n",
+        "    differKnown('withdrawalsRoot', header.withdrawalsRoot, upstreamBlock.withdrawalsRoot) ??\n",
         '    undefined ??\n',
       ),
       edit(
         `${WRITER}/checks`,
-        "    differKnown('blobGasUsed', header.blobGasUsed, sealed.blobGasUsed) ??\n",
+        "    differKnown('blobGasUsed', header.blobGasUsed, upstreamBlock.blobGasUsed) ??\n",
         '    undefined ??\n',
       ),
       edit(
         `${WRITER}/checks`,
-        "    differKnown('excessBlobGas', header.excessBlobGas, sealed.excessBlobGas) ??\n",
+        "    differKnown('excessBlobGas', header.excessBlobGas, upstreamBlock.excessBlobGas) ??\n",
         '    undefined ??\n',
       ),
       edit(
         `${WRITER}/checks`,
-        "    differKnown('requestsHash', header.requestsHash, sealed.requestsHash) ??\n    differKnown('hash', hash, sealed.hash)\n",
+        "    differKnown('requestsHash', header.requestsHash, upstreamBlock.requestsHash) ??\n    differKnown('hash', hash, upstreamBlock.hash)\n",
         '    (hash.length === 0 ? mismatch("hash", "", "") : undefined)\n',
       ),
     ],
   },
   {
     name: 'finalStays',
-    rule: 'nothing at or below finalized is ever replaced',
+    rule: 'no block at or below finalized is replaced',
     edits: [
       edit(
-        `${UPSTREAM}/branch`,
+        `${UPSTREAM}/ancestor-search`,
         'lowest !== undefined && lowest.number <= state.finalized',
         'lowest !== undefined && lowest.number < 0',
       ),
       edit(
-        `${UPSTREAM}/branch`,
+        `${UPSTREAM}/ancestor-search`,
         'Math.max(state.finalized, oldestFork(state))',
         'oldestFork(state)',
       ),
       edit(
-        `${UPSTREAM}/branch`,
+        `${UPSTREAM}/ancestor-search`,
         'oldestFork(state) + 1, state.finalized + 1)',
         'oldestFork(state) + 1)',
       ),
@@ -105,7 +108,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'duplicateIsSame',
-    rule: 'the same flashblock again is no other one',
+    rule: 'a repeated flashblock counts as the same one',
     edits: [
       edit(
         'flashblocks/sequence',
@@ -116,7 +119,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'zerosAreNoHash',
-    rule: 'two zero hashes are not equal: another subblock of the same index is another one',
+    rule: 'equal zero hashes do not make two subblocks of an index the same one',
     edits: [
       edit(
         'flashblocks/sequence',
@@ -127,7 +130,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'hashIsNoName',
-    rule: 'the same flashblock in both forms is one',
+    rule: 'a flashblock with its hash and the same one without it are one flashblock',
     edits: [
       edit(
         'flashblocks/sequence',
@@ -160,14 +163,14 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'rootsNeedHash',
-    rule: 'roots that no hash covers are not taken over',
+    rule: 'roots that no hash covers are not used',
     edits: [
       edit(`${WRITER}/flashblocks`, 'isCovered ? delta : {}\n', 'isCovered ? delta : delta\n'),
     ],
   },
   {
     name: 'sumsAreCompared',
-    rule: 'what a flashblock states is held against what was executed',
+    rule: 'the sums that a flashblock states are compared with its execution',
     edits: [
       edit(
         `${WRITER}/flashblocks`,
@@ -189,7 +192,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'restatedIsTaken',
-    rule: 'a post-exec transaction that is stated anew is not ignored',
+    rule: 'a post-exec transaction that is stated again is not ignored',
     edits: [
       edit(`${WRITER}/steps`, '  return !isSame\n', '  return isSame && !isSame\n'),
       edit(
@@ -201,7 +204,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'refundsReplace',
-    rule: 'refunds that are stated anew take the place of those before, and are not paid beside them',
+    rule: 'refunds that are stated again replace the earlier ones and are not added to them',
     edits: [
       edit(
         `${WRITER}/steps`,
@@ -212,7 +215,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'absentIsNone',
-    rule: 'a subblock that states no refunds has none, whatever the one before has stated',
+    rule: 'a subblock that states no refunds has none, even after a subblock that states some',
     edits: [
       edit(
         `${WRITER}/steps`,
@@ -228,7 +231,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'newIsTaken',
-    rule: 'refunds of new transactions are those of the subblock that brings them',
+    rule: 'the refund of a new transaction comes from the subblock that brings the transaction',
     edits: [
       edit(
         `${WRITER}/flashblocks`,
@@ -261,40 +264,40 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'lastIsAdded',
-    rule: 'a block that is named has the post-exec transaction that was stated last',
+    rule: 'a block whose hash the next one names has the last stated post-exec transaction',
     edits: [
       edit(
         `${WRITER}/steps`,
-        'isRight() && (await addRest(state, block, checkpoint))',
+        'isRight() && (await addRemainder(state, block, checkpoint))',
         'isRight()',
       ),
     ],
   },
   {
     name: 'wordHasLast',
-    rule: 'so has one that is named without a root',
+    rule: 'a block that is named without a root has the last stated post-exec transaction',
     edits: [edit(`${WRITER}/ends`, '      if (!(await addPostExec(state, block))) continue\n', '')],
   },
   {
     name: 'endIsReported',
-    rule: 'the transaction that an End adds is reported with the record that shows it',
+    rule: 'the transaction that an End adds is reported with the snapshot that makes it visible',
     edits: [
       edit(`${WRITER}/flashblocks`, '  if (postExec !== undefined)\n', '  if (startedMs < 0)\n'),
     ],
   },
   {
     name: 'refundsHaveNoHash',
-    rule: 'no root of a flashblock with refunds is taken over, because its hash is not compared',
+    rule: 'roots of a flashblock with refunds are not used, because its hash is not compared',
     edits: [edit(`${WRITER}/flashblocks`, ' && delta.postExec === undefined\n', '\n')],
   },
   {
     name: 'restatedPromisesNothing',
-    rule: 'a block that is executed again promises what its newest subblock brings, and nothing twice',
+    rule: 'a block that is executed again promises only what its newest subblock brings',
     edits: [
       edit(
         `${WRITER}/flashblocks`,
-        '  await show(state, block, { packet, startedMs, from: shown.length })\n',
-        '  await show(state, block, { packet, startedMs, from: 0 })\n',
+        '  await makeVisible(state, block, { packet, startedMs, from: visible.length })\n',
+        '  await makeVisible(state, block, { packet, startedMs, from: 0 })\n',
       ),
     ],
   },
@@ -302,7 +305,11 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'restatedIsWhole',
     rule: 'a block that is executed again has all of its earlier subblocks',
     edits: [
-      edit(`${WRITER}/steps`, 'of before.momentary) {\n', 'of before.momentary.slice(0, 1)) {\n'),
+      edit(
+        `${WRITER}/steps`,
+        'of before.partialHeaders) {\n',
+        'of before.partialHeaders.slice(0, 1)) {\n',
+      ),
     ],
   },
   {
@@ -311,19 +318,19 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       edit(
         `${WRITER}/checks`,
-        '  postExec: postExecIn(sealed.transactions.at(-1)),\n',
-        '  postExec: sealed.transactions.length < 0 ? postExecIn(sealed.transactions.at(-1)) : undefined,\n',
+        '  postExec: postExecIn(upstreamBlock.transactions.at(-1)),\n',
+        '  postExec: upstreamBlock.transactions.length < 0 ? postExecIn(upstreamBlock.transactions.at(-1)) : undefined,\n',
       ),
     ],
   },
   {
     name: 'endingSettles',
-    rule: 'a question that one of another chain answers is settled like any other',
-    edits: [edit(`${UPSTREAM}/tracker`, '      goOnWithout(state, asked)\n    }\n', '    }\n')],
+    rule: 'a request to an upstream of another chain is settled like any other',
+    edits: [edit(`${UPSTREAM}/tracker`, '      goOnWithout(state, request)\n    }\n', '    }\n')],
   },
   {
     name: 'aheadIsCompared',
-    rule: 'upstreams that are ahead of the one that is followed say whether its newest block is theirs',
+    rule: 'upstreams ahead of the followed one are asked whether they have its newest block',
     edits: [
       edit(
         `${UPSTREAM}/tracker`,
@@ -334,10 +341,10 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'oldestFirst',
-    rule: 'a branch goes to the writer oldest first',
+    rule: 'the writer gets the blocks of a branch in order, the oldest first',
     edits: [
       edit(
-        `${UPSTREAM}/branch`,
+        `${UPSTREAM}/ancestor-search`,
         '  for (const block of blocks) if (!send(state, block, source)) break\n',
         '  for (const block of blocks.toReversed()) if (!send(state, block, source)) break\n',
       ),
@@ -345,7 +352,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'marksAreOurs',
-    rule: 'safe and final are blocks of our chain, at most its head',
+    rule: 'safe and finalized are blocks of the own chain, at or below its head',
     edits: [
       edit(
         `${UPSTREAM}/tracker`,
@@ -353,29 +360,29 @@ export const MUTANTS: readonly Mutant[] = [
         '    point !== undefined\n',
       ),
       edit(
-        `${WRITER}/state`,
-        '{ safe: Math.min(marks.safe, canonical), finalized: Math.min(marks.finalized, canonical) }',
-        'marks',
+        `${WRITER}/writer-state`,
+        '    safe: Math.min(labelledHeads.safe, canonical),\n    finalized: Math.min(labelledHeads.finalized, canonical),\n',
+        '    ...labelledHeads,\n',
       ),
     ],
   },
   {
     name: 'startIsNotFinal',
-    rule: 'nothing becomes final by a start',
+    rule: 'a start makes no block final',
     edits: [
       edit(
-        `${WRITER}/state`,
-        '    marks: options.hasMarks === true ? options.store.marks() : undefined,\n',
-        '    marks: undefined,\n',
+        `${WRITER}/writer-state`,
+        '    labelledHeads: options.hasLabelledHeads === true ? options.store.labelledHeads() : undefined,\n',
+        '    labelledHeads: undefined,\n',
       ),
     ],
   },
   {
     name: 'finalIsStored',
-    rule: 'safe and final are visible only once they are stored: a start after a crash protects no other',
+    rule: 'safe and finalized are stored before they are visible, so a restart protects them',
     edits: [
       edit(
-        `${WRITER}/state`,
+        `${WRITER}/writer-state`,
         'const all = [stored, ...submitted, wanted]',
         'const all = [stored, ...submitted, wanted].slice(-1)',
       ),
@@ -386,44 +393,44 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'a block is canonical only when it is durable',
     edits: [
       edit(
-        `${WRITER}/hand-over`,
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n",
-        "    emit(state, { type: 'keeper', request: { type: 'append', block: appendOf(block), marks } })\n    onAppended(state, block)\n",
+        `${WRITER}/submit`,
+        "    emit(state, {\n      type: 'persistence',\n      request: { type: 'append', block: appendOf(block), labelledHeads },\n    })\n",
+        "    emit(state, {\n      type: 'persistence',\n      request: { type: 'append', block: appendOf(block), labelledHeads },\n    })\n    onAppended(state, block)\n",
       ),
       edit(
-        `${WRITER}/hand-over`,
+        `${WRITER}/submit`,
         "import { checkHeader, type Mismatch, TYPE } from './checks.ts'\n",
         "import { checkHeader, type Mismatch, TYPE } from './checks.ts'\nimport { onAppended } from './appended.ts'\n",
       ),
       edit(
-        `${WRITER}/answers`,
-        "      onAppended(state, expected(state, answer.id, 'appended'))\n",
+        `${WRITER}/responses`,
+        "      onAppended(state, expected(state, response.id, 'appended'))\n",
         '',
       ),
     ],
   },
   {
     name: 'lostIsAHole',
-    rule: 'what was sent while a feed was lost is missing: its End proves nothing',
+    rule: 'an End proves nothing after its feed was disconnected during the payload',
     edits: [
       edit(
         `${WRITER}/feeds`,
-        '  if (run.payload !== undefined && isConnected && !isResumed)\n    run.payload = { ...run.payload, hasHole: true }\n',
+        '  if (isConnected && !isResumed)\n    run.payloads = run.payloads.map((payload) => ({ ...payload, hasHole: true }))\n',
         '',
       ),
     ],
   },
   {
     name: 'lateFill',
-    rule: 'what was fetched overwrites nothing, and is not the value after an unfolded block',
+    rule: 'a fetched value overwrites nothing and is not the value after an unpersisted block',
     edits: [
       edit(
-        'storage/keeper/fills',
+        'storage/persistence/fills',
         '      const isKnown = found.get(latin1(key))! || hasHistory(this.#database, key)\n',
         '      const isKnown = hasHistory(this.#database, key) && found.size === 0\n',
       ),
       edit(
-        'storage/keeper/fills',
+        'storage/persistence/fills',
         '    const value = first === undefined ? row.value : first.before.get(name)\n',
         '    const value = first === undefined ? row.value : (row.value ?? first.before.get(name))\n',
       ),
@@ -431,11 +438,11 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'noHole',
-    rule: 'the hash of a block is taken from the next one only where nothing of it is missing',
+    rule: 'the hash of a block is taken from the next one only if no flashblock is missing',
     edits: [
       edit(
         `${WRITER}/ends`,
-        '    state.early.size === 0 &&\n    !state.lane.has(payload.payloadId) &&\n',
+        '    state.early.size === 0 &&\n    !state.blocked.has(payload.payloadId) &&\n',
         '',
       ),
       edit(`${WRITER}/ends`, '    before?.hasHole === false &&\n', ''),
@@ -448,7 +455,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'removedIsTold',
-    rule: 'whoever applies the enriched feed hears of blocks that are gone',
+    rule: 'a client of the enriched feed is notified of removed blocks',
     edits: [
       edit(
         `${WRITER}/changes`,
@@ -459,18 +466,18 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'finalIsTold',
-    rule: 'and of the final header of each block that it was told of',
+    rule: 'a client of the enriched feed gets the final header of each block',
     edits: [
       edit(
         `${WRITER}/changes`,
-        '      if (isOther && parts.length === 0 && number > base) headers.push(toldHeader(block))\n',
-        '      if (isOther && parts.length < 0) headers.push(toldHeader(block))\n',
+        '      if (isOther && parts.length === 0 && number > base) headers.push(encodedHeader(block))\n',
+        '      if (isOther && parts.length < 0) headers.push(encodedHeader(block))\n',
       ),
     ],
   },
   {
     name: 'allIsTold',
-    rule: 'and of every change of its state',
+    rule: 'a client of the enriched feed gets every change of the state',
     edits: [edit(`${WRITER}/changes`, 'encodeDiff(diff)]', 'encodeDiff(diff.slice(1))]')],
   },
   {
@@ -491,23 +498,23 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'samePlace',
-    rule: 'a promise is kept at its place alone',
+    rule: 'a promise is kept only at its own position',
     edits: [
       edit(
-        `${LEDGER}/fates`,
-        "    return place === position ? 'kept' : 'reordered'\n",
+        `${LEDGER}/outcomes`,
+        "    return index === position ? 'kept' : 'reordered'\n",
         "    return position >= 0 ? 'kept' : 'reordered'\n",
       ),
     ],
   },
   {
     name: 'ownTransactions',
-    rule: 'a flashblock promises what it brings',
+    rule: 'a flashblock promises the transactions that it brings',
     edits: [edit(`${WRITER}/promised`, 'position < from || !isSigned(', 'from < 0 || !isSigned(')],
   },
   {
     name: 'openAbove',
-    rule: 'what a shorter branch leaves without a block is open again',
+    rule: 'promises of heights above a shorter branch are open again',
     edits: [
       edit(
         `${LEDGER}/ledger`,
@@ -518,14 +525,14 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'fateWithBlock',
-    rule: 'a fate is in the commit of the block that decides',
+    rule: 'an outcome is in the commit of the block that decides it',
     edits: [
       edit(
-        'storage/keeper/state',
+        'storage/persistence/persistence-state',
         '      this.ledger.decide(batch, block, isReorg)\n',
         '      const own = this.#database.batch()\n      this.ledger.decide(own, block, isReorg)\n      own.commit()\n',
       ),
-      // A start would set it right.
+      // A start would repair the ledger.
       edit(
         `${LEDGER}/ledger`,
         '    let isChanged = reopen(rows, batch, { from: durable + 1, atMs })\n',
@@ -535,28 +542,28 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'secondNoted',
-    rule: 'a second payload of the height is noted beside the fate',
+    rule: 'a second payload of the height is noted beside the outcome',
     edits: [
-      edit(`${LEDGER}/fates`, "      ...(hasTwo ? (['secondPayload'] as const) : []),\n", ''),
+      edit(`${LEDGER}/outcomes`, "      ...(hasTwo ? (['secondPayload'] as const) : []),\n", ''),
     ],
   },
   {
     name: 'emptyNoted',
-    rule: 'a second payload that promises nothing is noted too',
+    rule: 'a second payload without promises is noted too',
     edits: [
       edit(
         `${LEDGER}/ledger`,
-        "    if (hasOtherPayload(this.#rows, shown)) this.#note(shown, 'secondPayload')\n",
-        "    if (shown.number < 0 && hasOtherPayload(this.#rows, shown)) this.#note(shown, 'secondPayload')\n",
+        "    if (hasOtherPayload(this.#rows, visible)) this.#addCause(visible, 'secondPayload')\n",
+        "    if (visible.number < 0 && hasOtherPayload(this.#rows, visible)) this.#addCause(visible, 'secondPayload')\n",
       ),
     ],
   },
   {
     name: 'takenBack',
-    rule: 'a fate that changes is not counted any more',
+    rule: 'an outcome that changes is no longer counted',
     edits: [
       edit(
-        `${LEDGER}/fates`,
+        `${LEDGER}/outcomes`,
         '  ledger.count(old, { atMs, decidedAtMs: before.decidedAtMs })\n',
         '',
       ),

@@ -1,23 +1,23 @@
-/** Packets that are not what was sent: one field of the JSON, any, is another one. */
+/** This module changes one random field of a packet's JSON. */
 import type { Random } from './random.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 export type Path = readonly (string | number)[]
 
-/** The same but for one place, of those that may be changed. */
+/** Changes one field at an allowed path. */
 export function mutated(
   json: Json,
   { random, isChanged }: { readonly random: Random; readonly isChanged: (path: Path) => boolean },
 ): Json {
-  const path = random.pick(placesIn(json).filter(isChanged))
+  const path = random.pick(pathsIn(json).filter(isChanged))
   return changedAt(json, path, (value) => otherThan(value, random))
 }
 
-/** Of everything that is no object. */
-function placesIn(json: Json, path: Path = []): Path[] {
+/** Lists the paths of all values that are no objects. */
+function pathsIn(json: Json, path: Path = []): Path[] {
   if (typeof json !== 'object' || json === null) return [path]
   const below = Object.entries(json).flatMap(([key, value]) =>
-    placesIn(value, [...path, Array.isArray(json) ? Number(key) : key]),
+    pathsIn(value, [...path, Array.isArray(json) ? Number(key) : key]),
   )
   return Array.isArray(json) ? [path, ...below] : below
 }
@@ -33,7 +33,7 @@ function changedAt(json: Json, path: Path, change: (value: Json) => Json | undef
   return next === undefined ? others : { ...json, [key]: next }
 }
 
-/** undefined: it is left out. */
+/** Gives another value; undefined: the field is left out. */
 function otherThan(value: Json, random: Random): Json | undefined {
   if (random.chance(0.08)) return undefined
   if (random.chance(0.04)) return random.pick([null, true, -1, 'text', '0x', [], {}] as const)

@@ -1,4 +1,7 @@
-/** The chain that is followed: its sequencer's blocks and flashblocks, what it takes back, and what all upstreams agree on. */
+/**
+ * The followed chain: its sequencer's blocks and flashblocks, its reorgs, and the blocks on which
+ * all upstreams agree.
+ */
 
 import {
   type GasRefund,
@@ -11,7 +14,7 @@ import type { Feed } from './feed.ts'
 import type { Random } from './random.ts'
 import { deployments, drawDeposit, drawTransaction } from './transactions.ts'
 
-/** Of the chain: a flashblock each fifth of it. */
+/** The block time of the chain; a flashblock comes each fifth of it. */
 export const BLOCK_MS = 1_000
 const FLASHBLOCK_MS = 200
 
@@ -19,24 +22,24 @@ export type NetworkOptions = {
   readonly chain: TrueChain
   readonly clock: VirtualClock
   readonly random: Random
-  /** Draws refunds alone. */
+  /** The stream draws refunds only. */
   readonly refunds: Random
   readonly feeds: readonly Feed[]
   readonly sendsEnds: boolean
-  /** Blocks that are final trail the head by so many. */
+  /** The final block is this far below the head. */
   readonly finalLag: number
-  /** What is shown to its end is sealed, and nothing is taken back. */
+  /** A payload that is visible up to its end is always sealed, and no reorg happens. */
   readonly isTrue: boolean
-  /** Each feed tells of another block, mostly. */
-  readonly isRivalry: boolean
+  /** The feeds mostly have competing payloads. */
+  readonly hasCompeting: boolean
 }
 
 export class Network {
   head: TrueBlock
-  /** The payload in progress, and its flashblocks that were sent. */
+  /** The payload in progress, and the number of its sent flashblocks. */
   live: { readonly block: TrueBlock; sent: number } | undefined
   finalized: number
-  /** Heads in order: upstreams are late. */
+  /** The heads in order, because upstreams are late. */
   readonly seen: { readonly atMs: number; readonly head: TrueBlock }[] = []
   readonly #options: NetworkOptions
   #deposits = 0
@@ -53,8 +56,8 @@ export class Network {
     this.#saw()
   }
 
-  /** Blocks before anybody follows. */
-  async begin(blocks: number): Promise<void> {
+  /** Makes blocks before a node follows. */
+  async start(blocks: number): Promise<void> {
     const { chain, random } = this.#options
     const chainId = chain.spec.chainId
     const draw = ({ index }: Draw) => (index === 1 ? deployments(chainId, random) : [])
@@ -64,13 +67,13 @@ export class Network {
     this.#saw()
   }
 
-  /** Depths of what is taken back, at random moments; and how many blocks come at once. */
+  /** Plans the depths of reorgs at random moments, and the number of blocks that come at once. */
   plan(reorgs: readonly number[], leap: number): void {
     this.#reorgs = [...reorgs]
     this.#leap = leap
   }
 
-  /** A round for each block time. */
+  /** Runs a round for each block time. */
   async run(rounds: number): Promise<void> {
     this.#isRunning = true
     for (let round = 0; round < rounds; round++) {
@@ -89,36 +92,36 @@ export class Network {
     return this.#isRunning
   }
 
-  /** Only what should be from now on. */
+  /** Ends all faults of the chain. */
   calm(): void {
     this.#isTroubled = false
     this.#silentRounds = 0
   }
 
-  /** The first flashblocks of a block that is not sealed any more. */
+  /** Sends the first flashblocks of a block that is never sealed. */
   async leaveOpen(flashblocks: number): Promise<void> {
     const block = await this.#build(this.head)
-    await this.#show(block, { to: this.#options.feeds, most: flashblocks })
+    await this.#deliver(block, { to: this.#options.feeds, max: flashblocks })
   }
 
   async #round(): Promise<void> {
     const { random, feeds } = this.#options
     const before = this.head
     const kind = this.#isTroubled ? random.below(20) : 19
-    const { isTrue, isRivalry } = this.#options
-    const areTwo = kind === 3 || (isRivalry && this.#isTroubled)
+    const { isTrue, hasCompeting } = this.#options
+    const areTwo = kind === 3 || (hasCompeting && this.#isTroubled)
     if (this.#silentRounds > 0 || kind === 0) await this.#silentRound()
     else if (kind <= 2) await this.#secondPayload()
     else if (areTwo && feeds.length > 1 && !isTrue) await this.#twoBuilders()
     else if (kind === 4 && !isTrue) await this.#brokenPromise()
     else {
       const block = await this.#build(before)
-      await this.#show(block, { to: feeds })
+      await this.#deliver(block, { to: feeds })
       this.#seal(block)
     }
   }
 
-  /** A sequencer without flashblocks. */
+  /** Seals a block without flashblocks. */
   async #silentRound(): Promise<void> {
     const { random, clock } = this.#options
     this.#silentRounds = this.#silentRounds > 0 ? this.#silentRounds - 1 : random.below(5)
@@ -126,40 +129,40 @@ export class Network {
     this.#seal(await this.#build(this.head))
   }
 
-  /** One payload is begun, and then another one takes its place. */
+  /** Starts one payload and replaces it by another one. */
   async #secondPayload(): Promise<void> {
     const { random, feeds, isTrue } = this.#options
     const first = await this.#build(this.head)
     const to = random.chance(0.5) ? feeds : [random.pick(feeds)]
-    const most = random.between(1, first.parts.length - (isTrue ? 1 : 0))
-    await this.#show(first, { to, most, isOnly: true })
+    const max = random.between(1, first.parts.length - (isTrue ? 1 : 0))
+    await this.#deliver(first, { to, max, isOnly: true })
     const second = await this.#build(this.head, first)
-    await this.#show(second, { to: feeds })
+    await this.#deliver(second, { to: feeds })
     this.#seal(second)
   }
 
-  /** Each feed tells of another block. */
+  /** Gives each feed another block. */
   async #twoBuilders(): Promise<void> {
     const { random, feeds } = this.#options
     const first = await this.#build(this.head)
     const second = await this.#build(this.head, first)
     const [one, ...others] = feeds
     await Promise.all([
-      this.#show(first, { to: [one!] }),
-      this.#show(second, { to: others, isOnly: true }),
+      this.#deliver(first, { to: [one!] }),
+      this.#deliver(second, { to: others, isOnly: true }),
     ])
     this.#seal(random.chance(0.5) ? first : second)
   }
 
-  /** What is sealed is not what was shown. */
+  /** Seals another block than the promised one. */
   async #brokenPromise(): Promise<void> {
     const { random, feeds } = this.#options
     const promised = await this.#build(this.head)
-    await this.#show(promised, { to: feeds, isOnly: random.chance(0.5) })
+    await this.#deliver(promised, { to: feeds, isOnly: random.chance(0.5) })
     this.#seal(await this.#build(this.head, promised))
   }
 
-  /** As if nobody had looked for a long time. */
+  /** Adds many blocks at once, as if the node had not looked for a long time. */
   async #leapOver(blocks: number): Promise<void> {
     let block = this.head
     for (let at = 0; at < blocks; at++) block = await this.#plainBlock(block, false)
@@ -168,8 +171,8 @@ export class Network {
 
   async #reorg(depth: number): Promise<void> {
     const { random } = this.#options
-    const least = Math.max(this.finalized, this.#options.chain.genesis.number + 1)
-    let block = ancestorAt(this.head, Math.max(least, this.head.number - depth))!
+    const min = Math.max(this.finalized, this.#options.chain.genesis.number + 1)
+    let block = ancestorAt(this.head, Math.max(min, this.head.number - depth))!
     const blocks = Math.max(1, this.head.number - block.number + random.between(-1, 1))
     const isShort = depth < 8
     for (let at = 0; at < blocks; at++) block = await this.#plainBlock(block, isShort)
@@ -189,36 +192,36 @@ export class Network {
     if (this.seen.length > 30) this.seen.shift()
   }
 
-  /** Flashblock after flashblock, and the rest of the block time. */
-  async #show(
+  /** Sends one flashblock after another, and waits for the rest of the block time. */
+  async #deliver(
     block: TrueBlock,
-    show: { readonly to: readonly Feed[]; readonly most?: number; readonly isOnly?: boolean },
+    deliver: { readonly to: readonly Feed[]; readonly max?: number; readonly isOnly?: boolean },
   ): Promise<void> {
     const { clock, sendsEnds, random } = this.#options
-    const { to, most = block.parts.length } = show
+    const { to, max = block.parts.length } = deliver
     const live = { block, sent: 0 }
-    if (show.isOnly !== true) this.live = live
-    for (const part of block.parts.slice(0, most)) {
+    if (deliver.isOnly !== true) this.live = live
+    for (const part of block.parts.slice(0, max)) {
       const isLast = part === block.parts.at(-1)
       for (const feed of to) feed.sendPart(part, isLast)
       live.sent++
       await clock.sleep(random.between(FLASHBLOCK_MS - 60, FLASHBLOCK_MS))
     }
-    if (most < block.parts.length) return
-    const ms = BLOCK_MS - most * FLASHBLOCK_MS
+    if (max < block.parts.length) return
+    const ms = BLOCK_MS - max * FLASHBLOCK_MS
     if (ms > 0) await clock.sleep(ms)
     if (sendsEnds) for (const feed of to) feed.sendEnd(block.payloadId)
   }
 
-  /** `like`: transactions of it come again, some of them. */
+  /** Builds a block that repeats some transactions of `like`. */
   #build(parent: TrueBlock, like?: TrueBlock): Promise<TrueBlock> {
     const { random, clock } = this.#options
-    const again = like?.executed.map(({ transaction }) => transaction).filter(isSigned) ?? []
+    const repeated = like?.executed.map(({ transaction }) => transaction).filter(isSigned) ?? []
     const flashblocks = random.between(2, 5)
     const built = this.#made(parent, flashblocks, ({ index, nonceOf }) => {
-      const kept = index > 0 ? again.splice(0, random.below(3)) : []
-      for (const { from } of kept) nonceOf(from)
-      return random.chance(0.8) ? [...kept, ...this.#draw({ index, nonceOf })] : kept
+      const retained = index > 0 ? repeated.splice(0, random.below(3)) : []
+      for (const { from } of retained) nonceOf(from)
+      return random.chance(0.8) ? [...retained, ...this.#draw({ index, nonceOf })] : retained
     })
     return clock.during(built)
   }
@@ -255,15 +258,15 @@ export class Network {
 }
 
 /**
- * Mostly what the flashblock before has stated and some for its own transactions; now and then all
- * of it otherwise, or nothing.
+ * Draws refunds: mostly those of the flashblock before, with some for its own transactions.
+ * Sometimes all of them change, or none are stated.
  */
 function drawRefunds(random: Random, plain: Parameters<DrawRefunds>[0]): readonly GasRefund[][] {
   const gasOf = plain
     .flat()
     .map(({ transaction, gasUsed }) => (isSigned(transaction) ? gasUsed : 0n))
   const refunds = new Map<number, bigint>()
-  const most = (gas: bigint) => random.pick([1n, gas, BigInt(random.between(1, Number(gas)))])
+  const max = (gas: bigint) => random.pick([1n, gas, BigInt(random.between(1, Number(gas)))])
   let from = 0
   return plain.map(({ length }) => {
     const roll = random.below(20)
@@ -272,7 +275,7 @@ function drawRefunds(random: Random, plain: Parameters<DrawRefunds>[0]): readonl
       if (roll < 3) refunds.delete(at)
       else if (gasOf[at]! > 0n && random.chance(isNew ? 0.5 : roll < 9 ? 0.4 : 0)) {
         if (refunds.has(at) && random.chance(0.3)) refunds.delete(at)
-        else refunds.set(at, most(gasOf[at]!))
+        else refunds.set(at, max(gasOf[at]!))
       }
     }
     from += length

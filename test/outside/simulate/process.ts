@@ -1,10 +1,11 @@
 /**
- * One run of a node's process: the real writer, keeper, publisher, tables, store, and follower of upstreams, each as its thread drives it, on
- * the virtual clock. Messages between them take their time and keep their order.
+ * One run of a node's process: the real writer, persistence thread, publisher, diff layers, store
+ * and follower, each driven like by its thread. Everything runs on the virtual clock. Messages
+ * between the parts take time and stay in order.
  */
-import { readNewest } from '../../../engine/chain/newest.ts'
 import { openChainReader } from '../../../engine/chain/reader.ts'
 import type { ChainReader } from '../../../engine/chain/types.ts'
+import { readNewest } from '../../../engine/chain/view-reads.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import type { SignedEnvelope } from '../../../engine/primitives/transaction.ts'
 import { Mailbox } from '../../../engine/sources/writer/mailbox.ts'
@@ -16,26 +17,40 @@ import type {
 import { type ChainWriter, openWriter } from '../../../engine/sources/writer/writer.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
-import { createKeeper, type Keeper } from '../../../engine/storage/keeper/keeper.ts'
+import {
+  createPersistence,
+  type Persistence,
+} from '../../../engine/storage/persistence/persistence.ts'
 import type {
   FillRow,
-  KeeperAnswer,
-  KeeperRequest,
-  Marks,
+  LabelledHeads,
+  PersistenceRequest,
+  PersistenceResponse,
   StoredHead,
   StoreReader,
 } from '../../../engine/storage/types.ts'
-import { createViews, keeperWords, openArena, SEED, UNFOLDS } from '../../../engine/views/arena.ts'
+import {
+  createViews,
+  openArena,
+  persistenceWords,
+  SEED,
+  UNWINDS,
+} from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
 import type { SharedViews } from '../../../engine/views/types.ts'
 import { dyingDatabase } from '../../fixtures/dying-database.ts'
 import type { TrueChain } from './chain.ts'
+import { Channel } from './channel.ts'
 import type { Extent } from './check.ts'
 import type { VirtualClock } from './clock.ts'
 import type { FeedListener } from './feed.ts'
-import { createFollower, type Follower, type FollowerOptions, type Heard } from './follower.ts'
+import {
+  createFollower,
+  type Follower,
+  type FollowerEvent,
+  type FollowerOptions,
+} from './follower.ts'
 import { Died, Fuse, fusedPublisher } from './fuse.ts'
-import { Lane } from './lane.ts'
 import type { Random } from './random.ts'
 
 export type Setup = {
@@ -46,33 +61,38 @@ export type Setup = {
 }
 export type ProcessOptions = Pick<
   FollowerOptions,
-  'upstreams' | 'times' | 'limits' | 'lazy' | 'onLook' | 'onEnding'
+  'upstreams' | 'times' | 'limits' | 'lazy' | 'onCheck' | 'onEnding'
 > & {
   readonly chain: TrueChain
   readonly clock: VirtualClock
   readonly random: Random
   readonly database: Database
   readonly setup: Setup
-  /** After each event of the writer. */
+  /** Runs after each event of the writer. */
   readonly onApplied: (event: WriterEvent, effects: readonly WriterEffect[]) => void
-  /** After each request to the keeper that was done. */
-  readonly onKept: (request: KeeperRequest) => void
-  /** It died where its fuse ended, or its keeper says why it has; anything that it throws is a fault. */
+  /** Runs after each completed request to the persistence thread. */
+  readonly onRetained: (request: PersistenceRequest) => void
+  /**
+   * Runs when the process died, by its fuse or with its persistence thread's reason; any error that
+   * it throws is a fault.
+   */
   readonly onDied: (message: string) => void
 }
 
-/** When a history begins. */
+/** The wall clock at the start of a history. */
 export const WALL_MS = 1_700_000_000_000
 const THREADS = 4
 const PAGE_BYTES = 16_384
 const WRITER_ROW = 1
 const FOLLOWER_ROW = 2
-/** Of those who only look. */
+/** The row of checks that only read. */
 export const LOOKER_ROW = 3
 
 const engine = engineByName('fast')
 
-const isHeard = (effect: WriterEffect): effect is WriterEffect & { readonly type: Heard } =>
+const isReceived = (
+  effect: WriterEffect,
+): effect is WriterEffect & { readonly type: FollowerEvent } =>
   ['published', 'refused', 'need', 'check', 'begun', 'notBegun'].includes(effect.type)
 
 function extentOf({ genesis }: TrueChain, store: StoreReader): Extent {
@@ -84,7 +104,10 @@ function extentOf({ genesis }: TrueChain, store: StoreReader): Extent {
   }
 }
 
-/** One after the other: nobody of an earlier process looks at them any more, and the memory of each new one would only be freed late. */
+/**
+ * The views are reused one after the other, because no earlier process reads them any more. New
+ * memory for each would be freed late.
+ */
 const made = new Map<number, SharedViews>()
 function emptyViews(bytes: number): SharedViews {
   const known = made.get(bytes)
@@ -104,25 +127,28 @@ export class NodeProcess implements FeedListener {
   readonly reader: ChainReader
   readonly follower: Follower
   readonly writer: ChainWriter
-  /** What its writer has said at the start. */
-  readonly begun: readonly WriterEffect[]
+  /** The writer's effects at the start. */
+  readonly startEffects: readonly WriterEffect[]
   readonly #options: ProcessOptions
   readonly #store: StoreReader
-  readonly #keeper: Keeper
+  readonly #persistence: Persistence
   readonly #mailbox = new Mailbox()
-  readonly #requests: KeeperRequest[] = []
-  readonly #toKeeper: Lane
-  readonly #toWriter: Lane
-  readonly #toFollower: Lane
-  readonly #fromFollower: Lane
-  readonly #filled = new Map<number, (answer: { readonly kept: number }) => void>()
+  readonly #requests: PersistenceRequest[] = []
+  readonly #toPersistence: Channel
+  readonly #toWriter: Channel
+  readonly #toFollower: Channel
+  readonly #fromFollower: Channel
+  readonly #filled = new Map<number, (response: { readonly written: number }) => void>()
   #fills = 0
   #isDead = false
   #isWriting = false
-  #isKeeping = false
+  #isRetaining = false
   #cancelTimer = () => {}
 
-  /** @throws {Died} while it repairs its database */
+  /**
+   * Starts a process.
+   * @throws {Died} during the repair of its database
+   */
   constructor(options: ProcessOptions, fuseAtStart: number | undefined) {
     this.#options = options
     const { chain, clock, random, setup } = options
@@ -131,16 +157,21 @@ export class NodeProcess implements FeedListener {
     this.fuse.left = fuseAtStart
     const database = dyingDatabase(options.database, this.fuse.burn)
     this.views = emptyViews(setup.viewBytes)
-    const lane = () => new Lane(clock, random, () => this.#isDead)
-    this.#toKeeper = lane()
-    this.#toWriter = lane()
-    this.#toFollower = lane()
-    this.#fromFollower = lane()
-    let keeperMs = 0
-    this.#keeper = createKeeper({
-      ...{ database, words: keeperWords(this.views), foldDepth: setup.foldDepth },
+    const channel = () => new Channel(clock, random, () => this.#isDead)
+    this.#toPersistence = channel()
+    this.#toWriter = channel()
+    this.#toFollower = channel()
+    this.#fromFollower = channel()
+    let persistenceMs = 0
+    this.#persistence = createPersistence({
+      database,
+      words: persistenceWords(this.views),
+      foldDepth: setup.foldDepth,
       // A slice is one piece of work.
-      ...{ now: () => keeperMs++, wallMs, sliceMs: 2, rowsInPiece: 8 },
+      now: () => persistenceMs++,
+      wallMs,
+      sliceMs: 2,
+      rowsInPiece: 8,
       undoWindow: setup.undoBlocks + 2 * setup.foldDepth + 8,
     })
     const store = openStore(database)
@@ -149,29 +180,39 @@ export class NodeProcess implements FeedListener {
     this.reader = open(LOOKER_ROW)
     const { writer, effects } = openWriter(
       {
-        ...{ chain: chain.spec, engine, store, now, wallMs },
+        chain: chain.spec,
+        engine,
+        store,
+        now,
+        wallMs,
         reader: open(WRITER_ROW),
         publisher: fusedPublisher(
-          openPublisher(this.views, this.#keeper.opened.foldHead),
+          openPublisher(this.views, this.#persistence.opened.persistedHead),
           this.fuse,
         ),
-        hasMarks: true,
-        tellsExecuted: true,
-        tellsChanges: true,
+        hasLabelledHeads: true,
+        emitsExecuted: true,
+        emitsChanges: true,
         isLazy: store.isLazy(),
         seed: random.below(2 ** 31),
         limits: { foldDepth: setup.foldDepth, undoBlocks: setup.undoBlocks, ...setup.limits },
       },
-      this.#keeper.opened,
+      this.#persistence.opened,
     )
     this.writer = writer
-    this.begun = effects
+    this.startEffects = effects
     this.#carryOut(effects)
     const { upstreams, times, limits, lazy } = options
     this.#store = store
     this.follower = createFollower({
-      ...{ upstreams, times, limits, lazy, store, clock, chain: chain.spec },
-      onLook: options.onLook,
+      upstreams,
+      times,
+      limits,
+      lazy,
+      store,
+      clock,
+      chain: chain.spec,
+      onCheck: options.onCheck,
       onEnding: options.onEnding,
       reader: open(FOLLOWER_ROW),
       undoBlocks: setup.undoBlocks,
@@ -180,7 +221,7 @@ export class NodeProcess implements FeedListener {
     })
   }
 
-  /** What was in its memory is gone. */
+  /** Ends the process; everything in its memory is lost. */
   kill(): void {
     this.#isDead = true
     this.#cancelTimer()
@@ -194,14 +235,17 @@ export class NodeProcess implements FeedListener {
     return extentOf(this.#options.chain, this.#store)
   }
 
-  /** Safe and finalized, as a start after a crash would find them. */
-  get stored(): Marks {
-    return this.#store.marks()
+  /** Reads safe and finalized like a start after a crash. */
+  get stored(): LabelledHeads {
+    return this.#store.labelledHeads()
   }
 
-  /** What is shown now is void while the keeper takes folded blocks out again. */
-  get unfolds(): number {
-    return Atomics.load(openArena(this.views).words, UNFOLDS)
+  /**
+   * Counts the unwinds; a visible view is void while the persistence thread unwinds persisted
+   * blocks.
+   */
+  get unwinds(): number {
+    return Atomics.load(openArena(this.views).words, UNWINDS)
   }
 
   packet(packet: Parameters<FeedListener['packet']>[0]): void {
@@ -213,7 +257,7 @@ export class NodeProcess implements FeedListener {
   refused(): void {
     this.#count('feed_refused', 1)
   }
-  /** Its txpool has taken it. */
+  /** Tells the writer that the txpool has accepted a transaction. */
   expect(transaction: SignedEnvelope): void {
     this.writer.expect(transaction)
     this.#turn()
@@ -225,7 +269,7 @@ export class NodeProcess implements FeedListener {
     this.#turn()
   }
 
-  /** The writer takes what is next, soon. */
+  /** Makes the writer take the next event soon. */
   #turn(): void {
     if (this.#isWriting || this.#isDead) return
     this.#isWriting = true
@@ -239,7 +283,7 @@ export class NodeProcess implements FeedListener {
     const { writer } = this
     const event =
       this.#mailbox.next((hash) => writer.knows(hash)) ??
-      (writer.canRunAhead() ? ({ type: 'ahead' } as const) : undefined)
+      (writer.canSpeculate() ? ({ type: 'ahead' } as const) : undefined)
     this.#isWriting = false
     if (event === undefined) return this.#setTimer()
     this.#isWriting = true
@@ -260,48 +304,49 @@ export class NodeProcess implements FeedListener {
   #carryOut(effects: readonly WriterEffect[]): void {
     for (const effect of effects)
       if (effect.type === 'count') this.#count(effect.what, effect.by)
-      else if (effect.type === 'keeper') this.#toKeeper.send(() => this.#ask(effect.request))
-      else if (isHeard(effect)) this.#toFollower.send(() => this.follower.hear(effect))
+      else if (effect.type === 'persistence')
+        this.#toPersistence.send(() => this.#request(effect.request))
+      else if (isReceived(effect)) this.#toFollower.send(() => this.follower.onEffect(effect))
   }
 
-  /** The keeper's answer. */
-  #fill(block: StoredHead, rows: readonly FillRow[]): Promise<{ readonly kept: number }> {
+  /** Sends a fill and resolves with the persistence thread's response. */
+  #fill(block: StoredHead, rows: readonly FillRow[]): Promise<{ readonly written: number }> {
     const request = ++this.#fills
-    this.#toKeeper.send(() => this.#ask({ type: 'fill', request, block, rows }))
+    this.#toPersistence.send(() => this.#request({ type: 'fill', request, block, rows }))
     return new Promise((resolve) => {
       this.#filled.set(request, resolve)
     })
   }
 
-  #ask(request: KeeperRequest): void {
+  #request(request: PersistenceRequest): void {
     this.#requests.push(request)
-    this.#keep()
+    this.#retain()
   }
 
-  #keep(): void {
-    if (this.#isKeeping || this.#isDead) return
-    this.#isKeeping = true
+  #retain(): void {
+    if (this.#isRetaining || this.#isDead) return
+    this.#isRetaining = true
     const { clock, random } = this.#options
     const ms = random.chance(0.03) ? random.below(700) : random.below(6)
-    clock.after(ms, () => this.#guarded(() => this.#keeperTurn()))
+    clock.after(ms, () => this.#guarded(() => this.#persistenceTurn()))
   }
 
-  #keeperTurn(): void {
-    this.#isKeeping = false
+  #persistenceTurn(): void {
+    this.#isRetaining = false
     const request = this.#requests.shift()
-    if (request === undefined && !this.#keeper.hasWork()) return
-    const answers: readonly KeeperAnswer[] =
-      request === undefined ? this.#keeper.step() : this.#keeper.handle(request)
-    if (request !== undefined) this.#options.onKept(request)
-    for (const answer of answers)
-      if (answer.type === 'failed') this.#end(answer.message)
-      else if (answer.type === 'filled')
-        this.#fromFollower.send(() => this.#filled.get(answer.request)?.(answer))
-      else this.#toWriter.send(() => this.#deliver({ type: 'answer', answer }))
-    this.#keep()
+    if (request === undefined && !this.#persistence.hasWork()) return
+    const responses: readonly PersistenceResponse[] =
+      request === undefined ? this.#persistence.step() : this.#persistence.handle(request)
+    if (request !== undefined) this.#options.onRetained(request)
+    for (const response of responses)
+      if (response.type === 'failed') this.#end(response.message)
+      else if (response.type === 'filled')
+        this.#fromFollower.send(() => this.#filled.get(response.request)?.(response))
+      else this.#toWriter.send(() => this.#deliver({ type: 'answer', response }))
+    this.#retain()
   }
 
-  /** The keeper writes nothing any more: the process ends, and is started again. */
+  /** Ends the process because the persistence thread cannot write any more; a restart follows. */
   #end(message: string): void {
     this.kill()
     this.#options.onDied(message)
@@ -321,7 +366,7 @@ export class NodeProcess implements FeedListener {
     this.counts.set(what, (this.counts.get(what) ?? 0) + by)
   }
 
-  /** Number and hash of what it shows as canonical. */
+  /** Gives number and hash of the visible canonical block. */
   canonical() {
     return readNewest(this.reader, 'standard', ({ canonical }) => canonical)
   }

@@ -1,6 +1,7 @@
 /**
- * What flashblocks promised by their frames, and what became of it by the canonical chain: plain comparison, held against the ledger. A promise
- * that was shown and not yet committed is lost with its process; no other one is, and each has one fate.
+ * This model collects the promises of frames and their outcomes by the canonical chain, and
+ * compares both with the ledger. A visible promise that is not committed is lost with its process.
+ * No other promise is lost, and each has one outcome.
  */
 
 import type { Flashblock } from '../../../engine/flashblocks/types.ts'
@@ -10,10 +11,10 @@ import type { WriterEffect } from '../../../engine/sources/writer/types.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { openLedgerReader } from '../../../engine/storage/ledger/reader.ts'
-import type { Fate, StoredPromise } from '../../../engine/storage/ledger-types.ts'
-import type { KeeperRequest, StoreReader } from '../../../engine/storage/types.ts'
+import type { PromiseOutcome, StoredPromise } from '../../../engine/storage/ledger-types.ts'
+import type { PersistenceRequest, StoreReader } from '../../../engine/storage/types.ts'
 import { ancestorAt, type TrueBlock, type TrueChain } from './chain.ts'
-import { Mismatch, same } from './shown.ts'
+import { Mismatch, same } from './visible.ts'
 
 type Promised = {
   readonly number: number
@@ -22,47 +23,52 @@ type Promised = {
   readonly position: number
   readonly hash: string
 }
-/** `promised`: undefined: that the payload is there. */
-type Shown = Pick<Promised, 'payloadId' | 'index'> & {
+/** `promised`; undefined: the start of the payload. */
+type VisibleFlashblock = Pick<Promised, 'payloadId' | 'index'> & {
   readonly promised: readonly Promised[] | undefined
 }
 
 export class Promises {
   readonly #chain: TrueChain
-  /** By what they say: a flashblock that is shown again promises nothing new. */
+  /**
+   * The promises by content, because a flashblock that becomes visible again promises nothing new.
+   */
   readonly #made = new Map<string, Promised>()
-  /** Heights where a payload was shown after the promises of another one, before these were ever decided. */
+  /**
+   * Heights at which a second payload became visible after the promises of the first, and before
+   * their outcome.
+   */
   readonly #second = new Set<number>()
-  /** Of this process: shown, and not committed. */
-  #awaited: Shown[] = []
-  /** Of this process, by payload: its height, and its transactions so far. */
+  /** The visible flashblocks of this process that are not committed. */
+  #awaited: VisibleFlashblock[] = []
+  /** The payloads of this process, with height and number of transactions so far. */
   readonly #payloads = new Map<string, { readonly number: number; count: number }>()
 
   constructor(chain: TrueChain) {
     this.#chain = chain
   }
 
-  /** Another directory. */
+  /** Starts again with another directory. */
   forget(): void {
     this.#made.clear()
     this.#second.clear()
     this.started()
   }
 
-  /** What an earlier process had in its memory is gone. */
+  /** Forgets everything that was in an earlier process's memory. */
   started(): void {
     this.#awaited = []
     this.#payloads.clear()
   }
 
-  hear(effects: readonly WriterEffect[]): void {
+  onEffect(effects: readonly WriterEffect[]): void {
     for (const effect of effects)
       if (effect.type === 'executed' && effect.packet.message.type === 'flashblock')
-        this.#show(effect.packet.message)
+        this.#reveal(effect.packet.message)
   }
 
-  /** The keeper has done what it was asked. */
-  committed(request: KeeperRequest, database: Database): void {
+  /** Takes a completed request of the persistence thread. */
+  committed(request: PersistenceRequest, database: Database): void {
     if (request.type === 'payload') {
       const { number } = request
       const payloadId = bytesToHex(request.payloadId)
@@ -79,40 +85,43 @@ export class Promises {
       this.#made.set(nameOf(one), one)
   }
 
-  /** What was shown first of what is not committed. */
-  #next(asked: string): readonly Promised[] {
+  /** Takes the oldest flashblock that is not committed. */
+  #next(requested: string): readonly Promised[] {
     const next = this.#awaited.shift()
-    const shown = next && `${next.payloadId} ${next.promised === undefined ? 'begins' : next.index}`
-    if (shown !== asked)
-      throw new Mismatch(`of flashblocks the ledger hears "${asked}", and "${shown}" was shown`)
+    const visible =
+      next && `${next.payloadId} ${next.promised === undefined ? 'begins' : next.index}`
+    if (visible !== requested)
+      throw new Mismatch(
+        `of flashblocks the ledger hears "${requested}", and "${visible}" was shown`,
+      )
     return next?.promised ?? []
   }
 
-  /** Gives what there is, by fate and by cause. */
+  /** Checks the ledger, and counts the promises by outcome and by cause. */
   check(database: Database, nowMs: number): ReadonlyMap<string, number> {
     const store = openStore(database)
     const head = store.durableHead()
     const top = this.#chain.byHash.get(Buffer.from(head.hash).toString('latin1'))
     if (top === undefined) throw new Mismatch(`block ${head.number} is durable, and of no chain`)
     const expected = [...this.#made.values()].map(
-      (one) => `${nameOf(one)} ${fateOf(one, { top, store })}`,
+      (one) => `${nameOf(one)} ${outcomeOf(one, { top, store })}`,
     )
     const reader = openLedgerReader(database)
     const heights = new Set([...this.#made.values()].map(({ number }) => number))
     const found = [...heights].flatMap((number) => reader.promisesAt(number))
-    const told = found.map((one) => `${nameOf(plain(one))} ${one.fate}`)
-    same(told.toSorted().join('\n'), expected.toSorted().join('\n'), 'promises and their fates')
+    const emitted = found.map((one) => `${nameOf(plain(one))} ${one.outcome}`)
+    same(emitted.toSorted().join('\n'), expected.toSorted().join('\n'), 'promises and their fates')
     for (const one of found) this.#checkCauses(one)
     const counted = countsOf(found)
     const { counts } = reader.countsSince(0, nowMs)
-    for (const fate of ['kept', 'reordered', 'dropped', 'unseen'] as const)
-      same(counts[fate], counted.get(fate) ?? 0, `promises that are counted as ${fate}`)
+    for (const outcome of ['kept', 'reordered', 'dropped', 'unseen'] as const)
+      same(counts[outcome], counted.get(outcome) ?? 0, `promises that are counted as ${outcome}`)
     same(counts.promises, found.length, 'promises that are counted')
     return counted
   }
 
-  #checkCauses({ number, fate, causes, hash }: StoredPromise): void {
-    if (fate === 'open') return
+  #checkCauses({ number, outcome, causes, hash }: StoredPromise): void {
+    if (outcome === 'open') return
     const payloads = [...this.#made.values()].filter((one) => one.number === number)
     const hasTwo =
       this.#second.has(number) || new Set(payloads.map(({ payloadId }) => payloadId)).size > 1
@@ -120,7 +129,7 @@ export class Promises {
     same(causes.includes('secondPayload'), hasTwo, what)
   }
 
-  #show({ payloadId, index, base, delta }: Flashblock): void {
+  #reveal({ payloadId, index, base, delta }: Flashblock): void {
     if (base !== undefined) {
       this.#payloads.set(payloadId, { number: Number(base.blockNumber), count: 0 })
       this.#awaited.push({ payloadId, index, promised: undefined })
@@ -140,29 +149,35 @@ export class Promises {
   }
 }
 
-/** What the canonical block of its height says. `top`: the durable head. */
-function fateOf(
+/**
+ * Gives the outcome of a promise by the canonical block of its height; `top` is the durable head.
+ */
+function outcomeOf(
   { number, position, hash }: Promised,
   { top, store }: { readonly top: TrueBlock; readonly store: StoreReader },
-): Fate {
+): PromiseOutcome {
   const block = ancestorAt(top, number)
   if (block === undefined) return 'open'
   if (store.body(block.hash) === undefined) return 'unseen'
-  const place = block.executed.findIndex(({ transaction }) => bytesToHex(transaction.hash) === hash)
-  if (place < 0) return 'dropped'
-  return place === position ? 'kept' : 'reordered'
+  const index = block.executed.findIndex(({ transaction }) => bytesToHex(transaction.hash) === hash)
+  if (index < 0) return 'dropped'
+  return index === position ? 'kept' : 'reordered'
 }
 
 const plain = ({ number, payloadId, index, position, hash }: StoredPromise): Promised => ({
-  ...{ number, payloadId: bytesToHex(payloadId), index, position, hash: bytesToHex(hash) },
+  number,
+  payloadId: bytesToHex(payloadId),
+  index,
+  position,
+  hash: bytesToHex(hash),
 })
 const nameOf = ({ number, payloadId, index, position, hash }: Promised): string =>
   `${number} ${payloadId} ${index} ${position} ${hash}`
 
 function countsOf(found: readonly StoredPromise[]): Map<string, number> {
   const counted = new Map<string, number>()
-  for (const { fate, causes } of found)
-    for (const what of [fate, ...causes.map((cause) => `for ${cause}`)])
+  for (const { outcome, causes } of found)
+    for (const what of [outcome, ...causes.map((cause) => `for ${cause}`)])
       counted.set(what, (counted.get(what) ?? 0) + 1)
   return counted
 }

@@ -1,4 +1,7 @@
-/** Random numbers of a seed: each part of a history draws from a stream of its own, so that what one part does moves no other's luck. */
+/**
+ * Each part of a history draws random numbers from its own stream of the seed. No part changes the
+ * draws of another.
+ */
 import { mulberry32 } from '../../kit/run-options.ts'
 
 export class Random {
@@ -11,12 +14,12 @@ export class Random {
     this.#next()
   }
 
-  /** A whole number from 0 up to but not including `most`. */
-  below(most: number): number {
-    return Math.floor(this.#next() * most)
+  /** Gives a whole number from 0 to below `max`. */
+  below(max: number): number {
+    return Math.floor(this.#next() * max)
   }
-  between(least: number, most: number): number {
-    return least + this.below(most - least + 1)
+  between(min: number, max: number): number {
+    return min + this.below(max - min + 1)
   }
   chance(share: number): boolean {
     return this.#next() < share

@@ -1,4 +1,4 @@
-/** An event of the writer and what came of it, in one line. */
+/** Formats an event of the writer with its effects as one line. */
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer/types.ts'
 
@@ -7,8 +7,8 @@ export function lineOf(
   event: WriterEvent,
   effects: readonly WriterEffect[],
 ): string {
-  const told = effects.map(effectText).filter((text) => text !== '')
-  return `${nowMs} ${eventText(event)}: ${told.join(', ')}`
+  const texts = effects.map(effectText).filter((text) => text !== '')
+  return `${nowMs} ${eventText(event)}: ${texts.join(', ')}`
 }
 
 function eventText(event: WriterEvent): string {
@@ -24,7 +24,7 @@ function eventText(event: WriterEvent): string {
     case 'sealed':
       return `sealed ${event.block.number} ${name(event.block.hash)} on ${name(event.block.parentHash)}`
     case 'answer':
-      return `keeper ${event.answer.type}${'number' in event.answer ? ` ${event.answer.number}` : ''}`
+      return `persistence thread ${event.response.type}${'number' in event.response ? ` ${event.response.number}` : ''}`
     case 'feed':
       return `feed ${event.feed} ${event.isConnected ? 'connected' : 'lost'}`
     case 'marks':
@@ -38,7 +38,7 @@ function effectText(effect: WriterEffect): string {
   switch (effect.type) {
     case 'count':
       return effect.what
-    case 'keeper':
+    case 'persistence':
       return `-> ${effect.request.type}`
     case 'published':
       return `SHOWN ${effect.canonical} ${effect.complete} ${effect.pending}.${effect.index}`

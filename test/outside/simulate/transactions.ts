@@ -1,4 +1,4 @@
-/** Random transactions: what they do, and how often. */
+/** This module draws random transactions of several kinds and frequencies. */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import { MESSAGE_PASSER } from '../../../engine/chainspec/genesis.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
@@ -22,13 +22,13 @@ export const ACCOUNTS: readonly Account[] = DEV_ACCOUNTS.slice(0, 6).map((accoun
   address: hexToBytes(account.address),
   key: hexToBytes(account.privateKey),
 }))
-/** Made by the first transactions of every chain. */
+/** The first transactions of every chain create these contracts. */
 export const BOXES: readonly Bytes[] = [0n, 1n].map((nonce) =>
   createAddress(ACCOUNTS[0]!.address, nonce),
 )
 const PASSER = hexToBytes(MESSAGE_PASSER)
 
-/** Of a few: they meet each other. */
+/** The keys are few, so that transactions touch the same ones. */
 export const KEYS = 6
 
 type Fields = {
@@ -38,7 +38,10 @@ type Fields = {
   readonly gasLimit?: bigint
 }
 
-/** @param nonceOf the next of an account */
+/**
+ * Draws a transaction.
+ * @param nonceOf gives the next nonce of an account
+ */
 export function drawTransaction(
   random: Random,
   nonceOf: (address: Bytes) => bigint,
@@ -48,7 +51,7 @@ export function drawTransaction(
   return signed(from, nonceOf(from.address), { ...drawFields(random), random, chainId })
 }
 
-/** The first two transactions of a chain. */
+/** Makes the first two transactions of a chain. */
 export const deployments = (chainId: bigint, random: Random): readonly SignedTransaction[] =>
   BOXES.map((_, at) =>
     signed(ACCOUNTS[0]!, BigInt(at), {
@@ -91,7 +94,7 @@ function drawFields(random: Random): Fields {
   if (roll < 8) return { to: PASSER, value: BigInt(random.below(100)) }
   if (roll < 9) return { to: undefined, input: BOX_INIT, gasLimit: 1_000_000n }
   if (roll < 10) return { to: undefined, input: FAILING_INIT }
-  // Not enough to end.
+  // The gas limit is too low for the call.
   if (roll < 11) return { ...boxCall(random), gasLimit: 26_000n }
   return boxCall(random)
 }
@@ -104,10 +107,10 @@ function boxCall(random: Random): Fields {
   }
 }
 
-/** Nobody that there is, or somebody who got something before. */
+/** Draws an address that is unused, or that got a balance before. */
 const strangerOf = (random: Random): Bytes => bigintToBytes(BigInt(0xabc000 + random.below(50)), 20)
 
-/** `serial`: no two deposits of a chain have the same. */
+/** Draws a deposit; each deposit of a chain has another `serial`. */
 export function drawDeposit(random: Random, serial: bigint): DepositTransaction {
   const isPoor = random.chance(0.2)
   return makeDeposit({
@@ -115,7 +118,7 @@ export function drawDeposit(random: Random, serial: bigint): DepositTransaction 
     from: random.chance(0.5) ? strangerOf(random) : random.pick(ACCOUNTS).address,
     to: random.chance(0.4) ? random.pick(BOXES) : strangerOf(random),
     mint: isPoor ? 0n : BigInt(random.below(1_000)),
-    // More than it can have: a deposit that fails counts all the same.
+    // The value exceeds any balance, because a failed deposit counts too.
     value: isPoor ? 10n ** 30n : 0n,
     gasLimit: 300_000n,
     isSystemTransaction: false,

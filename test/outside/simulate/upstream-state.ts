@@ -1,4 +1,7 @@
-/** What an upstream says of accounts, slots and code after a block, with and without proofs. */
+/**
+ * These are an upstream's responses about accounts, slots and code after a block, with and without
+ * proofs.
+ */
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../../engine/primitives/hex.ts'
 import { readAccount, readCode, readSlot } from '../../../engine/state/read.ts'
@@ -9,8 +12,8 @@ export const STATE_METHODS: ReadonlySet<string> = new Set([
   'eth_getStorageAt',
 ])
 
-/** The block is the last of the parameters: a number, a tag, or an object with a hash. */
-export function stateAnswer(
+/** Makes a response; the block is the last parameter: a number, a tag, or an object with a hash. */
+export function stateResponse(
   method: string,
   params: readonly unknown[],
   { chain, block }: { readonly chain: TrueChain; readonly block: TrueBlock },
@@ -27,12 +30,15 @@ export function stateAnswer(
     case 'eth_getStorageAt':
       return bytesToHex(readSlot(block.state, address, bytesOf(params[1])))
     default:
-      return proofAnswer(address, (params[1] as readonly unknown[]).map(bytesOf), { chain, block })
+      return proofResponse(address, (params[1] as readonly unknown[]).map(bytesOf), {
+        chain,
+        block,
+      })
   }
 }
 
-/** Only the nodes are looked at. */
-function proofAnswer(
+/** Makes a proof, of which the node reads only the trie nodes. */
+function proofResponse(
   address: Bytes,
   keys: readonly Bytes[],
   { chain, block }: { readonly chain: TrueChain; readonly block: TrueBlock },

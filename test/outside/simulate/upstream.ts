@@ -1,20 +1,24 @@
-/** One upstream behind its transport: it answers JSON-RPC from what it has of the chain, or as its fault of the moment wants it. */
+/**
+ * One upstream behind its transport responds to JSON-RPC from its own chain, or as its present
+ * fault demands.
+ */
 import type { Block } from '../../../engine/chain/types.ts'
 import { encodeBlock } from '../../../engine/primitives/block-codec.ts'
 import { bytesToHex, quantity } from '../../../engine/primitives/hex.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
-import type { Transport } from '../../../engine/sources/upstream/transport.ts'
+import type { Transport } from '../../../engine/sources/upstream/messages.ts'
 import { latin1 } from '../../../engine/state/words.ts'
 import { blockText, headerText, receiptAt, receiptsText } from '../../../rpc/json/json.ts'
 import { ancestorAt, type TrueBlock, type TrueChain } from './chain.ts'
 import type { VirtualClock } from './clock.ts'
 import type { Network } from './network.ts'
 import type { Random } from './random.ts'
-import { STATE_METHODS, stateAnswer } from './upstream-state.ts'
+import { STATE_METHODS, stateResponse } from './upstream-state.ts'
 
 /**
- * `forks`: a chain of its own. `spoils`: a block that nobody can execute. `garbage`: blocks that are not what their hash says. `foreign`: it is
- * of another chain for good, and slow to say so.
+ * `forks`: its own chain. `spoils`: a block that cannot be executed. `garbage`: blocks that
+ * contradict their hash.
+ * `foreign`: the upstream is on another chain for good, and slow to report that.
  */
 export type Fault =
   | 'none'
@@ -40,38 +44,43 @@ export type UpstreamOptions = {
   readonly network: Network
   readonly clock: VirtualClock
   readonly random: Random
-  /** Its own chain leaves the real one below what is final: always, not sometimes. */
+  /**
+   * This upstream's forks always leave the real chain below the final block, not only sometimes.
+   */
   readonly forksBelowFinal: boolean
-  /** How long after the network it has a head. */
+  /** The upstream has a head this long after the network. */
   readonly lateMs: number
-  /** It tells of new heads. */
+  /** The upstream pushes new heads. */
   readonly isPushing: boolean
   readonly hasRawBlocks: boolean
-  /** Its deposits cannot be given back from their fields. */
+  /** The deposits of this upstream cannot be rebuilt from their fields. */
   readonly hasOddDeposits: boolean
-  /** Blocks below its head whose state it has. */
+  /** The number of blocks below its head whose state it has. */
   readonly stateDepth: number
   readonly hasProofs: boolean
-  /** Some of what it says of state is on its way for long, while its chain goes on. */
+  /** Some responses about state take long, while its chain goes on. */
   readonly isStateSlow: boolean
-  /** It takes a block by its hash. */
+  /** The upstream accepts a block hash as a parameter. */
   readonly takesHash: boolean
   readonly hasBlockReceipts: boolean
 }
 
 export class SimulatedUpstream implements Transport {
   fault: Fault = 'none'
-  /** A follower that starts again while nobody gives proofs believes what it is told: a wrong value is no fault of it then. */
+  /**
+   * A follower that restarts while no upstream gives proofs trusts every value, so a wrong one is
+   * no fault then.
+   */
   areProofsChecked = true
   readonly #options: UpstreamOptions
-  /** Its own head while it lags or is on a chain of its own. */
+  /** The upstream has its own head while it lags or is on its own chain. */
   #own: TrueBlock | undefined
-  /** What says that it is of another chain. */
+  /** The field that shows another chain. */
   #foreign: 'id' | 'genesis' | undefined
-  #awayUntilMs = 0
+  #offlineUntilMs = 0
   #onPush = (_: unknown) => {}
   #subscriptions = 0
-  #told: TrueBlock | undefined
+  #emitted: TrueBlock | undefined
 
   constructor(options: UpstreamOptions) {
     this.#options = options
@@ -104,12 +113,15 @@ export class SimulatedUpstream implements Transport {
     return LIES.includes(this.fault)
   }
 
-  /** From now on it is of another chain. @param awayMs in which it does not answer before */
-  async leaveChain(awayMs: number): Promise<void> {
+  /**
+   * Moves the upstream to another chain for good.
+   * @param offlineMs the time without responses before
+   */
+  async leaveChain(offlineMs: number): Promise<void> {
     const { random, chain, network, clock } = this.#options
     this.fault = 'foreign'
     this.#foreign = random.pick(['id', 'genesis'] as const)
-    this.#awayUntilMs = clock.now() + awayMs
+    this.#offlineUntilMs = clock.now() + offlineMs
     const from = Math.max(chain.genesis.number + 1, network.head.number - random.below(12))
     let own = ancestorAt(network.head, from)!
     for (let at = random.between(1, 4); at > 0; at--)
@@ -117,7 +129,7 @@ export class SimulatedUpstream implements Transport {
     this.#own = own
   }
 
-  /** Another fault for a while; `mayLie`: the others can tell that it does. */
+  /** Sets another fault for a while; `mayLie`: the others can recognize a lie. */
   async trouble(mayLie: boolean): Promise<void> {
     const { random, chain, network } = this.#options
     if (this.fault === 'foreign') return
@@ -128,25 +140,25 @@ export class SimulatedUpstream implements Transport {
     if (fault === 'lags') this.#own = this.head
     if (fault === 'forks') await this.fork()
     if (fault === 'spoils') {
-      const least = Math.max(network.finalized, chain.genesis.number + 1)
-      const spoilt = ancestorAt(
-        network.head,
-        Math.max(least, network.head.number - random.below(3)),
-      )
+      const min = Math.max(network.finalized, chain.genesis.number + 1)
+      const spoilt = ancestorAt(network.head, Math.max(min, network.head.number - random.below(3)))
       this.#own = chain.forge(spoilt!, spoiltFields(spoilt!, random))
     }
   }
 
-  /** From now on it has a chain of its own, which does not go on. @param most blocks of its own */
-  async fork(most = 14): Promise<void> {
+  /**
+   * Moves the upstream to its own chain, which does not grow.
+   * @param max the maximum number of its own blocks
+   */
+  async fork(max = 14): Promise<void> {
     const { random, chain, network, clock, forksBelowFinal } = this.#options
     this.fault = 'forks'
-    // Sometimes from below what is final.
-    const least = chain.genesis.number + 1
-    const final = Math.max(least, network.finalized - (random.chance(0.3) ? 2 : 0))
+    // Sometimes the fork starts below the final block.
+    const min = chain.genesis.number + 1
+    const final = Math.max(min, network.finalized - (random.chance(0.3) ? 2 : 0))
     const from = forksBelowFinal
-      ? Math.max(least, network.finalized - 3)
-      : Math.max(final, network.head.number - random.below(Math.min(14, most)))
+      ? Math.max(min, network.finalized - 3)
+      : Math.max(final, network.head.number - random.below(Math.min(14, max)))
     let own = ancestorAt(network.head, from)!
     const blocks = network.head.number - from + random.between(-1, 1)
     for (let at = Math.max(1, Math.min(12, blocks)); at > 0; at--)
@@ -160,7 +172,7 @@ export class SimulatedUpstream implements Transport {
     this.#own = undefined
   }
 
-  /** The newest block that it tells of. */
+  /** Gives the newest block of its reports. */
   get head(): TrueBlock {
     const { network, clock, lateMs } = this.#options
     if (this.#own !== undefined) return this.#own
@@ -174,17 +186,17 @@ export class SimulatedUpstream implements Transport {
     const wire: Call | Call[] = JSON.parse(message)
     return new Promise((resolve, reject) => {
       if (fault === 'hangs' && random.chance(0.9)) return
-      const isAway = clock.now() < this.#awayUntilMs
-      const isIdSlow = fault === 'foreign' && !isAway && message.includes('eth_chainId')
+      const isOffline = clock.now() < this.#offlineUntilMs
+      const isIdSlow = fault === 'foreign' && !isOffline && message.includes('eth_chainId')
       const ms = isIdSlow ? random.between(100, 7_000) : random.between(3, 120)
       clock.after(ms, () => {
         try {
-          if (fault === 'errs' || isAway) throw brokenAnswer(random)
+          if (fault === 'errs' || isOffline) throw brokenResponse(random)
           if (fault === 'limits')
             throw new UpstreamError('limited', 'too many', { retryAfterMs: random.below(2_500) })
           const calls = Array.isArray(wire) ? wire : [wire]
-          const answers = calls.map((call) => this.#answer(call))
-          const give = () => resolve(Array.isArray(wire) ? answers : answers[0])
+          const responses = calls.map((call) => this.#respond(call))
+          const give = () => resolve(Array.isArray(wire) ? responses : responses[0])
           const isOfState = calls.some(({ method }) => STATE_METHODS.has(method))
           const isSlow = isStateSlow && isOfState && random.chance(0.1)
           if (isSlow) clock.after(random.between(200, 1_500), give)
@@ -196,7 +208,7 @@ export class SimulatedUpstream implements Transport {
     })
   }
 
-  #answer({ id, method, params }: Call): unknown {
+  #respond({ id, method, params }: Call): unknown {
     const result = this.#resultOf(method, params)
     return result === undefined
       ? { id, error: { code: -32601, message: `the method ${method} does not exist` } }
@@ -246,7 +258,7 @@ export class SimulatedUpstream implements Transport {
     return null
   }
 
-  /** undefined: it refuses. */
+  /** Makes a response about state; undefined: a refusal. */
   #state(method: string, params: readonly unknown[]): unknown {
     const { chain, random, hasProofs, takesHash, stateDepth } = this.#options
     const at = params.at(-1)
@@ -257,12 +269,15 @@ export class SimulatedUpstream implements Transport {
       typeof at === 'object'
         ? this.#byHash(String((at as { readonly blockHash?: unknown }).blockHash))
         : this.#find(String(at))
-    // It has what its own chain has.
+    // An upstream has only the blocks of its own chain.
     if (block === undefined || ancestorAt(head, block.number) !== block) return undefined
     if (head.number - block.number > stateDepth) return undefined
     const mayBeWrong = this.fault === 'garbage' && hasProofs && random.chance(0.5)
     const isWrong = mayBeWrong && this.areProofsChecked
-    return stateAnswer(method, params, { chain, block: isWrong ? (block.parent ?? block) : block })
+    return stateResponse(method, params, {
+      chain,
+      block: isWrong ? (block.parent ?? block) : block,
+    })
   }
 
   #byHash(hash: string): TrueBlock | undefined {
@@ -283,10 +298,13 @@ export class SimulatedUpstream implements Transport {
     return number < chain.genesis.number ? undefined : ancestorAt(newest, number)
   }
 
-  /** What is final is so on the real chain. */
-  #agreed(head: TrueBlock, most: number): TrueBlock {
+  /**
+   * Gives the newest block up to `max` that is also on the real chain. A final block is always on
+   * the real chain.
+   */
+  #agreed(head: TrueBlock, max: number): TrueBlock {
     const { network } = this.#options
-    let at = ancestorAt(head, Math.min(head.number, most))!
+    let at = ancestorAt(head, Math.min(head.number, max))!
     while (ancestorAt(network.head, at.number) !== at) at = at.parent!
     return at
   }
@@ -303,12 +321,12 @@ export class SimulatedUpstream implements Transport {
     }
   }
 
-  /** Heads as they come to it. */
+  /** Pushes heads as the upstream gets them. */
   #watch(): void {
     const { clock } = this.#options
     const { head } = this
-    if (head !== this.#told && this.fault !== 'hangs' && this.#subscriptions > 0) {
-      this.#told = head
+    if (head !== this.#emitted && this.fault !== 'hangs' && this.#subscriptions > 0) {
+      this.#emitted = head
       const subscription = `0x${this.#subscriptions.toString(16)}`
       const result = JSON.parse(headerText(head.header, head.hash))
       this.#onPush({ method: 'eth_subscription', params: { subscription, result } })
@@ -317,12 +335,12 @@ export class SimulatedUpstream implements Transport {
   }
 }
 
-function brokenAnswer(random: Random): UpstreamError {
+function brokenResponse(random: Random): UpstreamError {
   const kind = random.pick(['broken', 'unreachable', 'large'] as const)
   return new UpstreamError(kind, `as the history wants it: ${kind}`)
 }
 
-/** One field of the header that follows from the rest of the block. */
+/** Draws one header field that follows from the rest of the block, with a wrong value. */
 function spoiltFields({ header }: TrueBlock, random: Random) {
   const other = random.pick([
     ...(['stateRoot', 'receiptsRoot', 'withdrawalsRoot', 'requestsHash'] as const),
@@ -338,7 +356,7 @@ function spoiltFields({ header }: TrueBlock, random: Random) {
 }
 
 function garbled(json: Record<string, unknown>, random: Random): unknown {
-  // Another hash of the first block is the word of another chain, whose upstream is never asked again.
+  // Another hash of the first block shows another chain, and such an upstream is never used again.
   const isFirst = json['number'] === '0x0'
   const keys = Object.keys(json).filter((key) => !isFirst || key !== 'hash')
   const key = random.pick(keys)
@@ -357,11 +375,15 @@ function textOf(block: TrueBlock, isFull: boolean): string {
   return found
 }
 
-/** As far as its text needs it. */
+/** Makes a block with the fields that its text needs. */
 function asBlock(block: TrueBlock): Block {
   const { header, hash, executed } = block
   return {
-    ...{ header, hash, number: BigInt(block.number), flashblockIndex: undefined, isFolded: false },
+    header,
+    hash,
+    number: BigInt(block.number),
+    flashblockIndex: undefined,
+    isPersisted: false,
     logsBloom: header.logsBloom,
     transactionCount: executed.length,
     transaction: (at) => executed[at]?.transaction,

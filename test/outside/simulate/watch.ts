@@ -1,34 +1,41 @@
-/** What must hold after each event of the writer, whatever happened, through all runs of the node's process. */
+/** These rules must hold after each event of the writer, through all runs of the node's process. */
 
 import type { ChainView, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
 import type { FeedMessage, Flashblock } from '../../../engine/flashblocks/types.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hashHeader } from '../../../engine/primitives/header.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { equalBytes } from '../../../engine/primitives/words.ts'
-import type { LazyBegun } from '../../../engine/sources/lazy/start.ts'
-import { FULL, STATE } from '../../../engine/sources/writer/checks.ts'
+import type { LazyStarted } from '../../../engine/sources/lazy/start.ts'
+import { DETACHED, FULL, STATE } from '../../../engine/sources/writer/checks.ts'
 import type {
-  BegunEffect,
+  ResyncedEffect,
   WriterEffect,
   WriterEvent,
 } from '../../../engine/sources/writer/types.ts'
 import { ViewError } from '../../../engine/state/reader.ts'
 import { latin1 } from '../../../engine/state/words.ts'
 import { ancestorAt, contentOf, isAncestor, type TrueBlock, type TrueChain } from './chain.ts'
-import { checkAll, checkFlashblock, checkKept, checkSample, type Extent } from './check.ts'
+import { checkAll, checkFlashblock, checkRetained, checkSample, type Extent } from './check.ts'
 import { blockUpTo, isMade } from './covered.ts'
 import { EnrichedWatch } from './enriched.ts'
-import { FeedNotes } from './feed-notes.ts'
+import { FeedHistory } from './feed-history.ts'
 import type { NodeProcess } from './process.ts'
 import type { Random } from './random.ts'
-import { headsOf, holds, Mismatch, nameOf, type Shown, type ShownHeads } from './shown.ts'
+import {
+  covers,
+  headsOf,
+  Mismatch,
+  nameOf,
+  type VisibleBlock,
+  type VisibleHeads,
+} from './visible.ts'
 
-/** Why pending may go back, as it is counted. */
+/** The counters that allow pending to go back. */
 const REASONS = [
   ...(['memory_full', 'view_lost', 'unfold', 'reconcile_replaced', 'promise_broken'] as const),
   ...(['canonical_mismatch', 'feed_second_payload', 'begins_anew', 'begun_anew'] as const),
 ]
-/** Feeds that tell the truth give no reason to count these. */
+/** Honest feeds give no reason for these counters. */
 const LIES = /^(mismatch_(?!next_parent)|feed_(two_faces|equivocation|wrong_again|height_changed))/
 
 /** Each flashblock counts for one of these. */
@@ -36,112 +43,116 @@ const JUDGED = /^feed_(?!two_faces)/
 
 type Pin = {
   readonly leased: LeasedView
-  readonly top: Shown
-  readonly unfolds: number
+  readonly top: VisibleBlock
+  readonly unwinds: number
 }
-const MOST_PINS = 3
+const MAX_PINS = 3
 
 export type WatchOptions = {
   readonly chain: TrueChain
   readonly random: Random
   readonly cadenceMs: number
   readonly now: () => number
-  /** What the network says is final. */
+  /** Gives the final block of the network. */
   readonly finalized: () => number
-  /** No feed changes what it was given. */
+  /** No feed changes its messages. */
   readonly areFeedsTrue: boolean
   /**
-   * Nor does one tell the end of a block whose last flashblocks it has lost, where no target index says so: what it gave may come out as a
-   * whole block.
+   * No feed states the end of a block whose last flashblocks it has lost without a target index.
+   * Such a block would come out as complete.
    */
   readonly areEndsTrue: boolean
-  /** What the feeds say can be held against plain execution: not so where they lose ends, and no root tells. */
-  readonly looksAtPending: boolean
+  /**
+   * The feeds can be compared with plain execution. That is impossible where feeds lose ends, and
+   * no root shows it.
+   */
+  readonly checksAtPending: boolean
 }
 
 export class Watch {
   readonly seen = new Map<string, number>()
   readonly #options: WatchOptions
-  readonly #feeds: FeedNotes
+  readonly #feeds: FeedHistory
   readonly #enriched: EnrichedWatch
   #process: NodeProcess | undefined
-  /** Hashes of canonical blocks that upstreams gave. */
+  /** The hashes of canonical blocks that upstreams gave. */
   readonly #given = new Set<string>()
-  /** Of the newest record that was looked at. */
-  #heads: ShownHeads | undefined
-  /** The payload id that the newest record shows. */
+  /** The heads of the newest checked snapshot. */
+  #heads: VisibleHeads | undefined
+  /** The payload id that the newest snapshot shows. */
   #pendingPayload: string | undefined
-  #record = -1
+  #snapshot = -1
   #canonical: TrueBlock
   #finalized: TrueBlock
-  /** Some upstream has given a block that nobody can execute. */
+  /** Some upstream has given a block that cannot be executed. */
   #isForgedGiven = false
-  /** Blocks from before the state began anew in this process, and the first that it had before. */
-  #kept: { readonly from: number; readonly to: number } | undefined
+  /** The blocks from before a resync in this process, and the first block before. */
+  #retained: { readonly from: number; readonly to: number } | undefined
   #firstBlock = 0
-  /** Unfolds that the writer knows of, and knew of when it wrote that record. */
-  #unfolds = 0
-  #recordUnfolds = 0
+  /** The unwinds that the writer knows now, and those that it knew at its newest snapshot. */
+  #unwinds = 0
+  #recordUnwinds = 0
   #pins: Pin[] = []
-  #holdsViews = true
-  /** Of the payload in progress: what its flashblocks say, by index. */
+  #pinsViews = true
+  /** The contents of the flashblocks of the payload in progress, by index. */
   #executed:
     | {
         readonly payloadId: string
-        /** The id is that of its block. */
+        /** The payload id belongs to the block. */
         readonly isNamed: boolean
         readonly contents: readonly string[]
         readonly upTo: Flashblock
       }
     | undefined
-  /** Since the newest look. */
+  /** The counters since the last check. */
   readonly #counted: string[] = []
 
   constructor(options: WatchOptions) {
     this.#options = options
-    this.#feeds = new FeedNotes(options.chain, options.cadenceMs)
+    this.#feeds = new FeedHistory(options.chain, options.cadenceMs)
     const { chain, random } = options
-    this.#enriched = new EnrichedWatch({ chain, random, note: (what) => this.note(what) })
+    this.#enriched = new EnrichedWatch({ chain, random, record: (what) => this.record(what) })
     this.#canonical = options.chain.genesis
     this.#finalized = options.chain.genesis
   }
 
-  get looksAtPending(): boolean {
-    return this.#options.looksAtPending
+  get checksAtPending(): boolean {
+    return this.#options.checksAtPending
   }
 
-  /** A process has started, on what the ones before it have left. */
+  /** Takes a process that has started on the data of earlier ones. */
   started(process: NodeProcess): void {
     this.#process = process
     this.#heads = undefined
-    this.#record = -1
-    this.#unfolds = 0
-    this.#recordUnfolds = 0
+    this.#snapshot = -1
+    this.#unwinds = 0
+    this.#recordUnwinds = 0
     this.#pins = []
     this.#counted.length = 0
-    this.#kept = undefined
+    this.#retained = undefined
     this.#feeds.forget()
     this.#executed = undefined
-    this.#enriched.started(process.begun)
-    const shown = this.#newest((view) => headsOf(view, this.#options.chain, false))!
-    const { block } = shown.canonical
-    // The block that was shown is durable; a branch on its way may be too, from the genesis block on.
+    this.#enriched.started(process.startEffects)
+    const visible = this.#newest((view) => headsOf(view, this.#options.chain, false))!
+    const { block } = visible.canonical
+    // The visible block is durable. A branch in progress may be durable too, from the genesis block
+    // on.
     const isOnItsWay = block === this.#options.chain.genesis || this.#given.has(latin1(block.hash))
     if (!isAncestor(this.#canonical, block) && !isOnItsWay)
       throw new Mismatch(
         `block ${this.#canonical.number} was shown as canonical, and is gone after a restart`,
       )
-    this.#look()
+    this.#check()
   }
 
-  /** A lazy state begins at a block, or goes on. */
-  begun({ status, head }: LazyBegun): void {
-    this.note(`lazy ${status}`)
+  /** Takes the start of a lazy state, which is new or resumed. */
+  lazyStart({ status, head }: LazyStarted): void {
+    this.record(`lazy ${status}`)
     this.#given.add(latin1(head.hash))
     if (status === 'anew') this.forget()
   }
 
-  /** Begun anew: nothing of before holds. */
+  /** Forgets everything before a resync. */
   forget(): void {
     this.#canonical = this.#options.chain.genesis
     this.#finalized = this.#options.chain.genesis
@@ -154,75 +165,84 @@ export class Watch {
       this.#given.add(name)
       this.#isForgedGiven ||= this.#options.chain.byHash.get(name)?.forged !== undefined
     }
-    this.#feeds.note(event, this.#options.now())
+    this.#feeds.record(event, this.#options.now())
     this.#checkJudged(event, effects)
-    for (const effect of effects) this.#hear(effect)
+    for (const effect of effects) this.#onEffect(effect)
     const { random } = this.#options
-    const isNew = this.#process!.reader.newestRecord() !== this.#record
-    if (isNew) this.#look()
+    const isNew = this.#process!.reader.newestSnapshot() !== this.#snapshot
+    if (isNew) this.#check()
     if (isNew || random.chance(0.02)) this.#visit()
   }
 
-  /** The keeper has failed: it may where a forged root could not be seen before. */
+  /**
+   * Takes a failure of the persistence thread, which is allowed where a forged root could not be
+   * recognized before.
+   */
   failed(message: string): void {
-    this.note('keeper failed')
-    if (!this.#isForgedGiven) throw new Mismatch(`the keeper failed: ${message}`)
-    // What was taken back for it is gone.
+    this.record('persistence thread failed')
+    if (!this.#isForgedGiven) throw new Mismatch(`the persistence thread failed: ${message}`)
+    // The blocks that were unwound for the forged block are lost.
     this.#canonical = this.#options.chain.genesis
   }
 
   /**
-   * Old views are let go, and no new ones held: in a small view memory they leave no room for
+   * Releases old views and leases no new ones, because a small view memory would have no space for
    * pending.
    */
   calm(): void {
-    this.#holdsViews = false
+    this.#pinsViews = false
     this.#releaseAll()
   }
 
-  /** Everything that the newest views answer, and that they are these. */
-  close(wanted: { readonly canonical: TrueBlock; readonly pending: readonly Shown[] }): void {
+  /** Checks every response of the newest views, and that the views are the expected ones. */
+  close(wanted: {
+    readonly canonical: TrueBlock
+    readonly pending: readonly VisibleBlock[]
+  }): void {
     this.#releaseAll()
     const { chain, random } = this.#options
     this.#newest((view) => {
       const heads = headsOf(view, chain, false)
-      expectShown('canonical', heads.canonical, [{ block: wanted.canonical, at: undefined }])
-      expectShown('pending', heads.pending, wanted.pending)
+      expectVisible('canonical', heads.canonical, [{ block: wanted.canonical, at: undefined }])
+      expectVisible('pending', heads.pending, wanted.pending)
       checkAll(view, heads.pending, { chain, random, extent: this.#extent })
     }, 'flashblocks')
     this.#newest((view) => {
       const { canonical } = headsOf(view, chain, false)
       checkAll(view, canonical, { chain, random, extent: this.#extent })
-      if (this.#kept !== undefined)
-        checkKept(view, canonical, { chain, random, extent: this.#extent }, this.#kept)
+      if (this.#retained !== undefined)
+        checkRetained(view, canonical, { chain, random, extent: this.#extent }, this.#retained)
     }, 'standard')
   }
 
-  #hear(effect: WriterEffect): void {
-    this.#enriched.hear(effect)
+  #onEffect(effect: WriterEffect): void {
+    this.#enriched.onEffect(effect)
     if (effect.type === 'count') {
-      this.note(effect.what, effect.by)
+      this.record(effect.what, effect.by)
       this.#counted.push(effect.what)
-      if (effect.what === 'unfold' || effect.what === 'begun_anew') this.#unfolds++
+      if (effect.what === 'unfold' || effect.what === 'begun_anew') this.#unwinds++
       if (this.#options.areFeedsTrue && LIES.test(effect.what))
         throw new Mismatch(`feeds that tell the truth: ${effect.what}`)
-    } else if (effect.type === 'executed') this.#noteExecuted(effect.packet.message)
+    } else if (effect.type === 'executed') this.#recordExecuted(effect.packet.message)
     else if (effect.type === 'cancel') this.#releaseAll()
     else if (effect.type === 'refused') this.#refused(effect)
-    else if (effect.type === 'begun') this.#begunAnew(effect)
+    else if (effect.type === 'begun') this.#resynced(effect)
     else if (effect.type === 'halted') {
-      this.note('halted')
+      this.record('halted')
       if (effect.isFatal) throw new Mismatch(`halted: ${effect.message}`)
     }
   }
 
-  /** What is executed was made by the sequencer: whatever a wrong one states shows in its sums. */
-  #noteExecuted(message: FeedMessage): void {
+  /**
+   * Checks that every executed flashblock is the sequencer's, because the sums of a wrong one show
+   * the fault.
+   */
+  #recordExecuted(message: FeedMessage): void {
     if (message.type === 'end') return
     const { payloadId, index, base } = message
     const content = contentOf(message)
     const block = this.#options.chain.payloads.get(payloadId)
-    // An id that came wrong may be that of another block.
+    // A wrong payload id may belong to another block.
     const isIt = base && block && equalBytes(base.prevRandao, block.header.mixHash)
     const before = this.#executed?.payloadId === payloadId ? this.#executed : undefined
     const isNamed = isIt ?? before?.isNamed ?? false
@@ -234,7 +254,7 @@ export class Watch {
     this.#executed = { payloadId, isNamed, contents, upTo }
   }
 
-  /** A flashblock again is the same one where it says the same. */
+  /** Checks that a repeated flashblock counts as a copy where its content is equal. */
   #checkJudged(event: WriterEvent, effects: readonly WriterEffect[]): void {
     if (event.type !== 'packet' || event.packet.message.type === 'end') return
     const { message } = event.packet
@@ -243,38 +263,43 @@ export class Watch {
     const [judged, ...others] = effects.flatMap((effect) =>
       effect.type === 'count' && JUDGED.test(effect.what) ? [effect.what] : [],
     )
-    // What waited behind it may be judged with it, and copies of what waits are no copies of this.
+    // Waiting flashblocks may be judged together with this one, and copies of waiting ones are no
+    // copies of it.
     if (known === undefined || others.length > 0 || this.#process?.extent.isLazy === true) return
     const isSame = known === contentOf(message)
     const wrong = isSame ? 'feed_equivocation' : 'feed_duplicate'
     if (judged === wrong)
       throw new Mismatch(`index ${message.index} of ${message.payloadId} again: ${judged}`)
-    if (!isSame && judged === 'feed_equivocation') this.note('other flashblocks noticed')
+    if (!isSame && judged === 'feed_equivocation') this.record('other flashblocks noticed')
   }
 
-  /** While it runs: what is final stays so, and what is kept can be read on. */
-  #begunAnew({ hash, keptUpTo }: BegunEffect): void {
-    this.note('begun while it runs')
+  /** Takes a resync of a running node: final blocks stay final, and retained ones stay readable. */
+  #resynced({ hash, keptUpTo }: ResyncedEffect): void {
+    this.record('resync while it runs')
     this.#given.add(latin1(hash))
-    this.#kept = keptUpTo === undefined ? undefined : { from: this.#firstBlock, to: keptUpTo }
+    this.#retained = keptUpTo === undefined ? undefined : { from: this.#firstBlock, to: keptUpTo }
   }
 
   #refused({ hash, number, field }: WriterEffect & { readonly type: 'refused' }): void {
-    this.note(field === FULL ? 'given back' : 'refused')
+    this.record(field === FULL ? 'refused for memory' : 'refused')
     const block = this.#options.chain.byHash.get(latin1(hash))
-    if (block !== undefined && block.forged === undefined && ![FULL, STATE].includes(field))
+    if (
+      block !== undefined &&
+      block.forged === undefined &&
+      ![FULL, STATE, DETACHED].includes(field)
+    )
       throw new Mismatch(`block ${number} ${bytesToHex(hash)} is refused for its ${field}`)
   }
 
-  /** The newest record, held against the one before. */
-  #look(): void {
+  /** Compares the newest snapshot with the one before. */
+  #check(): void {
     const { chain, random, areEndsTrue } = this.#options
-    this.#record = this.#process!.reader.newestRecord()
-    this.#recordUnfolds = this.#unfolds
+    this.#snapshot = this.#process!.reader.newestSnapshot()
+    this.#recordUnwinds = this.#unwinds
     this.#newest((view) => {
       const heads = headsOf(view, chain, !areEndsTrue)
       this.#checkHeads(heads)
-      this.#checkMarks(view, heads)
+      this.#checkLabelledHeads(view, heads)
       if (this.#heads !== undefined) this.#checkMove(this.#heads, heads)
       this.#heads = heads
       this.#pendingPayload = view.pending.payloadId
@@ -282,10 +307,10 @@ export class Watch {
       this.#canonical = heads.canonical.block
       const about = { chain, random, extent: this.#extent }
       checkSample(view, heads.pending, about)
-      this.note('flashblocks read', checkFlashblock(view, heads.pending, about))
-      this.note('looks')
+      this.record('flashblocks read', checkFlashblock(view, heads.pending, about))
+      this.record('looks')
     })
-    if (this.looksAtPending) this.#newest((view) => this.#enriched.check(view))
+    if (this.checksAtPending) this.#newest((view) => this.#enriched.check(view))
     if (random.chance(0.3))
       this.#newest((view) => {
         const heads = headsOf(view, chain, !areEndsTrue)
@@ -293,7 +318,7 @@ export class Watch {
       }, 'standard')
   }
 
-  #checkHeads({ canonical, latest, pending }: ShownHeads): void {
+  #checkHeads({ canonical, latest, pending }: VisibleHeads): void {
     if (!isAncestor(canonical.block, latest.block))
       throw new Mismatch(`${nameOf(latest)} does not stand on ${nameOf(canonical)}`)
     if (!isAncestor(latest.block, pending.block))
@@ -306,7 +331,7 @@ export class Watch {
       throw new Mismatch(`${nameOf(canonical)} is forged, and canonical`)
   }
 
-  #checkMarks(view: ChainView, { canonical }: ShownHeads): void {
+  #checkLabelledHeads(view: ChainView, { canonical }: VisibleHeads): void {
     const { byHash } = this.#options.chain
     const find = (tag: 'safe' | 'finalized') => {
       const found = view.block({ tag })
@@ -330,10 +355,10 @@ export class Watch {
     if (finalized.number > this.#finalized.number) this.#finalized = finalized
   }
 
-  #checkMove(before: ShownHeads, after: ShownHeads): void {
+  #checkMove(before: VisibleHeads, after: VisibleHeads): void {
     const counted = this.#counted.splice(0)
-    if (holds(after.pending, before.pending)) return
-    this.note('went back')
+    if (covers(after.pending, before.pending)) return
+    this.record('lower pending')
     const isReason = (what: string) =>
       what.startsWith('mismatch_') || REASONS.some((reason) => reason === what)
     if (!counted.some(isReason))
@@ -345,21 +370,22 @@ export class Watch {
     const fork = forkOf(before.pending.block, after.pending.block)
     const taken = ancestorAt(after.pending.block, fork.number + 1)
     for (let at = before.pending.block; at !== fork; at = at.parent!) {
-      // A feed with a wrong id has sent another payload, which it may replace, although it says the same.
+      // A feed with a wrong id has sent another payload, which it may replace although the content
+      // is equal.
       const isWrong = at === before.pending.block && at.payloadId !== this.#pendingPayload
       if (!isWrong) this.#feeds.checkDrop(at, taken, this.#options.now())
     }
   }
 
-  /** Views are kept a while, and asked again. */
+  /** Retains views for a while, and checks them again. */
   #visit(): void {
     const { random, chain } = this.#options
     const process = this.#process!
-    if (this.#holdsViews && this.#pins.length < MOST_PINS && random.chance(0.15)) {
+    if (this.#pinsViews && this.#pins.length < MAX_PINS && random.chance(0.15)) {
       const leased = process.reader.lease(this.#endpoint)
       const top = this.#heads!.pending
-      const unfolds = this.#recordUnfolds
-      if (leased.record === this.#record) this.#pins.push({ leased, top, unfolds })
+      const unwinds = this.#recordUnwinds
+      if (leased.snapshot === this.#snapshot) this.#pins.push({ leased, top, unwinds })
       else leased.release()
     }
     if (this.#pins.length === 0 || !random.chance(0.3)) return
@@ -367,11 +393,11 @@ export class Watch {
     const pin = this.#pins[at]!
     const isAllowed = (error: ViewError) =>
       error.reason === 'void'
-        ? process.unfolds > pin.unfolds
+        ? process.unwinds > pin.unwinds
         : error.reason === 'pruned' && pin.top.at !== undefined
     allowing(isAllowed, () => {
       checkSample(pin.leased.view, pin.top, { chain, random, extent: this.#extent })
-      this.note('pinned looks')
+      this.record('reads of leased views')
     })
     if (!random.chance(0.25)) return
     pin.leased.release()
@@ -382,7 +408,7 @@ export class Watch {
     return this.#process!.extent
   }
   get #endpoint(): Endpoint {
-    return this.#options.looksAtPending ? 'flashblocks' : 'standard'
+    return this.#options.checksAtPending ? 'flashblocks' : 'standard'
   }
 
   #releaseAll(): void {
@@ -398,14 +424,14 @@ export class Watch {
     const leased = process.reader.lease(endpoint)
     try {
       const isAllowed = ({ reason }: ViewError) =>
-        reason === 'void' && process.unfolds > this.#unfolds
+        reason === 'void' && process.unwinds > this.#unwinds
       return allowing(isAllowed, () => read(leased.view))
     } finally {
       leased.release()
     }
   }
 
-  note(what: string, by = 1): void {
+  record(what: string, by = 1): void {
     this.seen.set(what, (this.seen.get(what) ?? 0) + by)
   }
 }
@@ -422,7 +448,10 @@ function allowing<Result>(
   }
 }
 
-/** Roots of a block below the fold head are its source's until it is folded. */
+/**
+ * Whether only the roots differ, because the roots are the source's claim until the block is
+ * persisted.
+ */
 function hasOtherRoots({ header }: TrueBlock, { header: truth }: TrueBlock): boolean {
   const { stateRoot, withdrawalsRoot } = truth
   return equalBytes(
@@ -437,7 +466,7 @@ function forkOf(one: TrueBlock, other: TrueBlock): TrueBlock {
   return at
 }
 
-function expectShown(what: string, found: Shown, wanted: readonly Shown[]): void {
+function expectVisible(what: string, found: VisibleBlock, wanted: readonly VisibleBlock[]): void {
   const isSame = wanted.some(({ block, at }) => found.block === block && found.at === at)
   if (isSame) return
   const names = wanted.map(nameOf).join(' or ')

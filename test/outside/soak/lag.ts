@@ -1,13 +1,16 @@
-/** How late a thread itself is, by a timer of its own: what comes late then is not to be blamed on who sent it. */
+/** A thread measures its own delay with a timer, so that its delay is not blamed on the sender. */
 
 export interface Lag {
-  /** The timer fires: by how many milliseconds too late. */
+  /** Takes a tick of the timer and gives its delay in milliseconds. */
   tick(now: number): number
-  /** How late what happens now may be because of this thread: its timer is overdue, or was when it fired just before. */
+  /**
+   * Gives the delay of this thread now: its timer is overdue, or was overdue when it fired just
+   * before.
+   */
   at(now: number): number
 }
 
-/** Times in milliseconds of one clock; `start`: now. */
+/** Makes the measure; all times are milliseconds of one clock, and `start` is now. */
 export function watchLag(tickMs: number, start: number): Lag {
   let lastTick = start
   let lastLag = 0

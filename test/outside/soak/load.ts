@@ -1,4 +1,4 @@
-/** What many users do at once, at a fixed rate: transactions, and calls of every kind. */
+/** This load acts like many users at a fixed rate: transactions, and calls of every kind. */
 import { Agent } from 'node:http'
 import { getContractAddress, type Hex, numberToHex, pad, toHex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
@@ -7,29 +7,35 @@ import { KEYS } from '../../kit/node.ts'
 import { balanceOf, slotOf, TOKEN_CREATION, transferTo } from './token.ts'
 
 const TICK_MS = 20
-/** Calls under way; what is due beyond is not sent, and counted. */
+/** The maximum number of open calls; further calls are counted and not sent. */
 const MAX_OPEN = 400
-const MAX_BEHIND_SECONDS = 0.3
+const MAX_LAG_SECONDS = 0.3
 const HOLDERS = 20_000
-const KEPT_HASHES = 500
-/** Each has 100 requests a second, as the node limits them by default: a quarter of them is used, for a machine that stops now and then. */
+const RETAINED_HASHES = 500
+/**
+ * Each address may send 100 requests a second by default. A quarter of that is used, because a
+ * machine stops now and then.
+ */
 const ADDRESSES = Array.from({ length: 10 }, (_, index) => `127.0.0.${2 + index}`)
 
 export type LoadCounts = {
   readonly transactions: number
   readonly calls: number
-  /** Due, but too many were under way. */
+  /** Calls that were due while too many were open. */
   readonly held: number
   readonly failures: number
-  /** The first of them. */
+  /** The first failures. */
   readonly examples: readonly string[]
-  /** Milliseconds of the slowest call. */
+  /** The milliseconds of the slowest call. */
   readonly slowestMs: number
 }
 type Sender = { readonly account: PrivateKeyAccount; nonce: number; isBusy: boolean }
 type Call = readonly [path: '/' | '/flashblocks', method: string, ...params: unknown[]]
 
-/** `rates`: a second. Ends its sockets and resolves once `stopped` is aborted and all is answered. */
+/**
+ * Sends at `rates` a second. Ends its sockets and resolves once `stopped` is aborted and all
+ * responses have come.
+ */
 export async function runLoad(options: {
   readonly url: string
   readonly rates: { readonly transactions: number; readonly calls: number }
@@ -44,18 +50,18 @@ export async function runLoad(options: {
   const open = new Set<Promise<unknown>>()
   let turn = 0
 
-  async function ask([path, method, ...params]: Call): Promise<unknown> {
+  async function request([path, method, ...params]: Call): Promise<unknown> {
     const localAddress = ADDRESSES[turn++ % ADDRESSES.length]!
     const started = performance.now()
     try {
       const body = bodyOf(method, params, turn)
       const { text } = await post(`${url}${path}`, body, { agent, localAddress })
-      const answer = JSON.parse(text) as {
+      const response = JSON.parse(text) as {
         result?: unknown
         error?: { code: number; message: string }
       }
-      if (answer.error === undefined) return answer.result
-      throw new Error(`${answer.error.code} ${answer.error.message}`)
+      if (response.error === undefined) return response.result
+      throw new Error(`${response.error.code} ${response.error.message}`)
     } catch (error) {
       counts.failures++
       if (examples.length < 10) examples.push(`${method} ${JSON.stringify(params)}: ${error}`)
@@ -79,16 +85,19 @@ export async function runLoad(options: {
   async function send(sender: Sender, what: { to?: Hex; data?: Hex; value?: bigint; gas: bigint }) {
     sender.isBusy = true
     const raw = await sender.account.signTransaction({
-      ...{ chainId: 196, type: 'eip1559', nonce: sender.nonce },
-      ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+      chainId: 196,
+      type: 'eip1559',
+      nonce: sender.nonce,
+      maxFeePerGas: 10n ** 11n,
+      maxPriorityFeePerGas: 1_000_000n,
       ...what,
     })
-    const hash = (await ask(['/flashblocks', 'eth_sendRawTransaction', raw])) as Hex | undefined
+    const hash = (await request(['/flashblocks', 'eth_sendRawTransaction', raw])) as Hex | undefined
     sender.isBusy = false
     if (hash === undefined) return
     sender.nonce++
     hashes.push(hash)
-    if (hashes.length > KEPT_HASHES) hashes.shift()
+    if (hashes.length > RETAINED_HASHES) hashes.shift()
   }
   const transaction = () =>
     random() < 0.7
@@ -98,13 +107,13 @@ export async function runLoad(options: {
   await send(senders[0]!, { data: TOKEN_CREATION, gas: 300_000n })
   const mix = callMix({ token, deployer, holder, random, hashes })
   const startedAt = performance.now()
-  /** After a pause of this process it does not send in one moment what the limit of requests has no room for. */
+  /** After a pause of this process, the due requests that exceed the request limit are skipped. */
   const skip = (elapsed: number) => {
     for (const what of ['transactions', 'calls'] as const) {
-      const behind = Math.floor((elapsed - MAX_BEHIND_SECONDS) * rates[what]) - counts[what]
-      if (behind <= 0) continue
-      counts[what] += behind
-      counts.held += behind
+      const lag = Math.floor((elapsed - MAX_LAG_SECONDS) * rates[what]) - counts[what]
+      if (lag <= 0) continue
+      counts[what] += lag
+      counts.held += lag
     }
   }
   while (!stopped.aborted) {
@@ -117,7 +126,7 @@ export async function runLoad(options: {
     }
     for (; counts.calls < elapsed * rates.calls; counts.calls++)
       if (open.size >= MAX_OPEN) counts.held++
-      else track(ask(mix()))
+      else track(request(mix()))
     await new Promise((resolve) => setTimeout(resolve, TICK_MS))
   }
   await Promise.all(open)
@@ -125,7 +134,7 @@ export async function runLoad(options: {
   return { ...counts, examples }
 }
 
-/** One call after another, each kind as often as its weight says. */
+/** Makes one call after another, each kind as often as its weight says. */
 function callMix(of: {
   readonly token: Hex
   readonly deployer: Hex
@@ -141,7 +150,7 @@ function callMix(of: {
     tag,
   ]
   const recent = () => hashes[Math.floor(random() * hashes.length)] ?? pad('0x')
-  const paid = () => ({ from: deployer, to: token, data: transferTo(holder(), 1n) })
+  const feePaying = () => ({ from: deployer, to: token, data: transferTo(holder(), 1n) })
   const kinds: readonly (readonly [weight: number, call: () => Call])[] = [
     [25, () => balance(fast, 'pending')],
     [10, () => balance('/', 'latest')],
@@ -151,7 +160,7 @@ function callMix(of: {
     [6, () => ['/', 'eth_getBlockByNumber', 'latest', random() < 0.5]],
     [5, () => [fast, 'eth_getTransactionCount', deployer, 'pending']],
     [4, () => ['/', 'eth_getTransactionByHash', recent()]],
-    [4, () => ['/', 'eth_estimateGas', paid()]],
+    [4, () => ['/', 'eth_estimateGas', feePaying()]],
     [3, () => ['/', 'eth_chainId']],
     [3, () => [fast, 'eth_gasPrice']],
     [2, () => ['/', 'eth_feeHistory', numberToHex(10), 'latest', [50]]],
@@ -159,7 +168,7 @@ function callMix(of: {
     [1, () => ['/', 'eth_getCode', token, 'latest']],
     [1, () => ['/', 'eth_getLogs', { fromBlock: 'latest', address: token }]],
     [1, () => ['/', 'eth_getProof', holder(), [], 'latest']],
-    [1, () => [fast, 'debug_traceCall', paid(), 'latest', { tracer: 'callTracer' }]],
+    [1, () => [fast, 'debug_traceCall', feePaying(), 'latest', { tracer: 'callTracer' }]],
   ]
   const total = kinds.reduce((sum, [weight]) => sum + weight, 0)
   return () => {

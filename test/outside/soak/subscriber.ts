@@ -1,6 +1,6 @@
 /**
- * A thread that does nothing but read /feed: when each flashblock came, against when the clock of the chain says it is due. Asked for what
- * it has seen `so far`, it begins anew; `end` ends it.
+ * This thread only reads /feed, and compares the arrival of each flashblock with its time by the
+ * chain's clock. A request for the results `so far` starts a new count; `end` ends the thread.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { WebSocket } from 'ws'
@@ -11,15 +11,17 @@ import { watchLag } from './lag.ts'
 export type FeedSeen = {
   readonly flashblocks: number
   readonly blocks: number
-  /** Milliseconds after it was due, one for each flashblock. */
+  /** The delay of each flashblock in milliseconds. */
   readonly late: readonly number[]
-  /** Of each of these: how late this thread itself was when it came. */
+  /** The thread's own delay when each of these flashblocks came. */
   readonly ownLate: readonly number[]
-  /** Milliseconds that timers of this thread were late: what a busy machine adds to everything. */
+  /**
+   * The delays of this thread's timers in milliseconds, which a busy machine adds to everything.
+   */
   readonly ownLag: readonly number[]
-  /** Those that came later than a cadence, the first hundred: when, which, by how much. */
+  /** The first hundred flashblocks that came later than a cadence: time, number, delay. */
   readonly worst: readonly string[]
-  /** What came out of order, twice or not at all. */
+  /** Flashblocks that came out of order, twice or never. */
   readonly gaps: readonly string[]
 }
 const { url, blockTimeMs, flashblockTimeMs } = workerData as {
@@ -29,12 +31,12 @@ const { url, blockTimeMs, flashblockTimeMs } = workerData as {
 }
 
 const TICK_MS = 20
-const MOST_WORST = 100
+const MAX_WORST = 100
 const startedAt = Date.now()
-/** Since it was asked last. */
+/** The results since the last request. */
 let seen = nothing()
-/** The block that is under way. */
-let block: { number: number; begin: number; next: number } | undefined
+/** The block in progress. */
+let block: { number: number; start: number; next: number } | undefined
 
 const socket = new WebSocket(url)
 socket.once('open', () => parentPort!.postMessage('open'))
@@ -60,7 +62,8 @@ parentPort!.on('message', (what: 'so far' | 'end') => {
 
 function nothing() {
   return {
-    ...{ flashblocks: 0, blocks: 0 },
+    flashblocks: 0,
+    blocks: 0,
     late: [] as number[],
     ownLate: [] as number[],
     ownLag: [] as number[],
@@ -70,13 +73,13 @@ function nothing() {
 }
 
 function take({ index, base }: Flashblock, now: number): void {
-  // The first block was joined in its middle.
+  // The subscriber joined in the middle of the first block.
   if (base === undefined && block === undefined) return
   if (base !== undefined) {
     const number = Number(base.blockNumber)
     if (block !== undefined && number !== block.number + 1)
       seen.gaps.push(`block ${number} after ${block.number}`)
-    block = { number, begin: Number(base.timestamp) * 1_000 - blockTimeMs, next: 0 }
+    block = { number, start: Number(base.timestamp) * 1_000 - blockTimeMs, next: 0 }
     seen.blocks++
   }
   if (index !== block!.next)
@@ -84,10 +87,10 @@ function take({ index, base }: Flashblock, now: number): void {
   block!.next = index + 1
   seen.flashblocks++
   // Index 0 announces the block, index 1 opens it, the others follow one cadence after another.
-  const ms = now - (block!.begin + Math.max(0, index - 1) * flashblockTimeMs)
+  const ms = now - (block!.start + Math.max(0, index - 1) * flashblockTimeMs)
   seen.late.push(ms)
   seen.ownLate.push(lag.at(performance.now()))
-  if (ms > flashblockTimeMs && seen.worst.length < MOST_WORST)
+  if (ms > flashblockTimeMs && seen.worst.length < MAX_WORST)
     seen.worst.push(
       `${Math.round((now - startedAt) / 1_000)} s: ${block!.number}.${index} ${ms} ms`,
     )

@@ -1,13 +1,16 @@
-/** Subscribers of a chain whose promises are broken under load: what they add up is the chain in the end. */
+/**
+ * These subscribers follow a chain whose promises are broken under load. The sum of their events
+ * must be the chain in the end.
+ */
 import type { Check } from '../../kit/checks.ts'
 import { call } from '../../kit/node.ts'
 import { type Subscriber, subscribe } from './client.ts'
 import { KINDS, type SealedReceipt, type World } from './kinds.ts'
 
-/** Without a filter. */
+/** The subscription at this index has no filter. */
 const AT = 0
 const EACH = 3
-const TOLD = ['flashblocks', 'newFlashblockTransactions', 'transactionReceipts'] as const
+const EMITTED_KINDS = ['flashblocks', 'newFlashblockTransactions', 'transactionReceipts'] as const
 const BETWEEN_MS = 700
 const BREAKS: readonly (readonly [method: string, params: readonly unknown[]])[] = [
   ['dev_reorg', [{ depth: 0, keep: true }]],
@@ -25,7 +28,7 @@ export async function breakPromises(
     readonly random: () => number
     /** Sends transactions meanwhile. */
     readonly load: () => Promise<unknown>
-    /** The newest block of all that is pending now, when it is sealed. */
+    /** Gives the newest block that is pending now, once it is sealed. */
     readonly last: () => Promise<number>
     readonly sealed: (first: number, last: number) => Promise<readonly SealedReceipt[]>
     readonly first: () => Promise<number>
@@ -40,7 +43,7 @@ export async function breakPromises(
     )
   }
   const logs = await open('pendingLogs')
-  const told = await Promise.all(TOLD.map(open))
+  const emitted = await Promise.all(EMITTED_KINDS.map(open))
   const first = await around.first()
   const done = new AbortController()
   const breaking = breakNow(url, random, done.signal)
@@ -48,15 +51,15 @@ export async function breakPromises(
   done.abort()
   const broken = await breaking
   const last = await around.last()
-  const all = [...logs, ...told.flat()]
+  const all = [...logs, ...emitted.flat()]
   await Promise.all(all.map((one) => one.reached()))
   const receipts = await around.sealed(first, last)
-  check('promises were broken', broken >= 3, `${broken} times`)
+  check('promises were broken during the load', broken >= 3, `${broken} times`)
   const due = receipts.flatMap((receipt) => KINDS['pendingLogs']!.due(receipt, AT, world))
   const sums = logs.map((one) => sumOf(one, { first, last }))
   const removed = Math.min(...sums.map((sum) => sum.removed))
   check(
-    'logs less those removed are those of the chain',
+    'logs less the removed ones are those of the chain',
     sums.every((sum) => sum.wrong === undefined && sum.left.join() === due.join()) &&
       removed > 0 &&
       due.length > 0,
@@ -64,9 +67,9 @@ export async function breakPromises(
       `${due.length} in blocks ${first} to ${last}, ${removed} were removed, ${sums.map(({ left }) => left.length)} are left`,
   )
   const wanted = receipts.map(({ transactionHash }) => transactionHash)
-  const orders = told.flat().map((one) => lastOf(one.told, wanted))
+  const orders = emitted.flat().map((one) => lastOf(one.emitted, wanted))
   check(
-    'the transactions of the chain were told last in its order, by each kind',
+    "each kind last emitted the chain's transactions in the chain's order",
     orders.every((order) => order.join() === wanted.join()),
     `${wanted.length} of the chain, ${orders.map(({ length }) => length)} told`,
   )
@@ -78,7 +81,7 @@ async function breakNow(url: string, random: () => number, signal: AbortSignal):
   while (!signal.aborted) {
     await new Promise((resolve) => setTimeout(resolve, BETWEEN_MS))
     const [method, params] = BREAKS[Math.floor(random() * BREAKS.length)]!
-    // There may be nothing to break at the moment.
+    // The chain may have nothing to break at the moment.
     const isDone = await call(url, method, params).then(
       () => true,
       () => false,
@@ -88,14 +91,17 @@ async function breakNow(url: string, random: () => number, signal: AbortSignal):
   return broken
 }
 
-/** Logs of blocks `first` to `last` that are left when each removed one is taken off the end. */
+/**
+ * Lists the logs of blocks `first` to `last` that remain when each removed log is taken off the
+ * end.
+ */
 function sumOf(
-  { told }: Subscriber,
+  { emitted }: Subscriber,
   { first, last }: { readonly first: number; readonly last: number },
 ): { readonly left: readonly string[]; readonly removed: number; readonly wrong?: string } {
   const left: string[] = []
   let removed = 0
-  for (const key of told) {
+  for (const key of emitted) {
     if (!key.endsWith(' removed')) {
       left.push(key)
       continue
@@ -111,11 +117,11 @@ function sumOf(
   return { left: left.filter(isWithin), removed }
 }
 
-/** The wanted ones by where each was told last. */
-function lastOf(told: readonly string[], wanted: readonly string[]): string[] {
+/** Orders the wanted transactions by their last events. */
+function lastOf(emitted: readonly string[], wanted: readonly string[]): string[] {
   const set = new Set(wanted)
   const order = new Set<string>()
-  for (const hash of told) {
+  for (const hash of emitted) {
     if (!set.has(hash)) continue
     order.delete(hash)
     order.add(hash)

@@ -1,30 +1,37 @@
-/** One subscriber over a WebSocket: what it was told, and how its connection ended. */
+/** This subscriber uses a WebSocket, and records its events and the end of its connection. */
 import { WebSocket } from 'ws'
 
 export type Subscriber = {
-  /** Results, each as what `keyOf` makes of it. */
-  readonly told: string[]
+  /** The events, each as the keys that `keysOf` gives. */
+  readonly emitted: string[]
   readonly bytes: () => number
-  /** Subscribes on the same connection to something else. */
+  /** Subscribes to something else on the same connection. */
   more(params: readonly unknown[]): Promise<void>
-  /** Takes nothing from the system any more, or again. */
+  /** Stops reading from the system; `resume` continues. */
   pause(): void
   resume(): void
-  /** Resolves when all that was sent before is here. Rejects with the close code when the connection has ended. */
+  /**
+   * Resolves when all earlier events have arrived. Rejects with the close code when the connection
+   * has ended.
+   */
   reached(): Promise<void>
-  /** Code and reason, once it has ended. */
+  /** Resolves with code and reason once the connection has ended. */
   readonly closed: Promise<string>
   close(): void
 }
 
-/** @param keysOf what of a result is kept. @throws when the subscription is refused */
+/**
+ * Opens a subscription.
+ * @param keysOf gives the recorded keys of a result
+ * @throws when the subscription is refused
+ */
 export async function subscribe(
   url: string,
   params: readonly unknown[],
   keysOf: (result: unknown) => readonly string[],
 ): Promise<Subscriber> {
   const socket = new WebSocket(url, { maxPayload: 100_000_000, perMessageDeflate: false })
-  const told: string[] = []
+  const emitted: string[] = []
   const closed = Promise.withResolvers<string>()
   const waiting = new Map<number, (message: { readonly error?: { message: string } }) => void>()
   let bytes = 0
@@ -38,7 +45,7 @@ export async function subscribe(
       readonly params?: { readonly result: unknown }
       readonly error?: { message: string }
     }
-    if (message.params !== undefined) told.push(...keysOf(message.params.result))
+    if (message.params !== undefined) emitted.push(...keysOf(message.params.result))
     else waiting.get(message.id!)?.(message)
   })
   const ended = closed.promise.then((how) => {
@@ -46,23 +53,23 @@ export async function subscribe(
   })
   ended.catch(() => {})
   await Promise.race([new Promise((resolve) => socket.once('open', resolve)), ended])
-  const ask = async (method: string, own: readonly unknown[]) => {
+  const request = async (method: string, own: readonly unknown[]) => {
     const id = next++
-    const answer = new Promise<{ readonly error?: { message: string } }>((resolve) =>
+    const response = new Promise<{ readonly error?: { message: string } }>((resolve) =>
       waiting.set(id, resolve),
     )
     socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params: own }))
-    const { error } = await Promise.race([answer, ended])
+    const { error } = await Promise.race([response, ended])
     if (error !== undefined) throw new Error(`${method}: ${error.message}`)
   }
-  await ask('eth_subscribe', params)
+  await request('eth_subscribe', params)
   return {
-    told,
+    emitted,
     bytes: () => bytes,
-    more: (others) => ask('eth_subscribe', others),
+    more: (others) => request('eth_subscribe', others),
     pause: () => socket.pause(),
     resume: () => socket.resume(),
-    reached: () => ask('eth_chainId', []),
+    reached: () => request('eth_chainId', []),
     closed: closed.promise,
     close: () => socket.terminate(),
   }

@@ -1,4 +1,7 @@
-/** What the subscribers of each kind ask for, what is kept of what they are told, and what that must be by the sealed chain. */
+/**
+ * Each kind of subscriber has its parameters and the keys of its recorded events. It takes the
+ * expected keys from the sealed chain.
+ */
 import { type Hex, pad, toHex } from 'viem'
 
 export type SealedReceipt = {
@@ -13,15 +16,15 @@ export type SealedReceipt = {
   }[]
 }
 export type Kind = {
-  /** Of subscriber `at`. */
+  /** Makes the parameters of subscriber `at`. */
   params(at: number, world: World): readonly unknown[]
   keysOf(result: unknown): readonly string[]
-  /** Keys of what is due to subscriber `at`, in order. */
+  /** Lists the keys that subscriber `at` must receive, in order. */
   due(receipt: SealedReceipt, at: number, world: World): readonly string[]
 }
 export type World = { readonly senders: readonly Hex[]; readonly contract: Hex }
 
-/** One in so many looks for everything, where there is a filter. */
+/** One in this many subscribers has no filter. */
 const UNFILTERED = 5
 const isFiltered = (at: number) => at % UNFILTERED !== 0
 const senderOf = (at: number, { senders }: World): Hex => senders[at % senders.length]!
@@ -30,7 +33,7 @@ const nobody = (at: number, count: number): Hex[] =>
     pad(toHex(0xf00d_0000 + at * 100 + index), { size: 20 }),
   )
 
-/** Calls carry a topic: one of so many. */
+/** Calls use this many topics in turn. */
 export const TOPICS = 8
 export const topicOf = (at: number): Hex => pad(toHex(at % TOPICS), { size: 32 })
 
@@ -69,7 +72,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
         .map((log) => logKey(log)),
   },
   transactionReceipts: {
-    // What is filtered is never sent.
+    // The filtered hashes are never sent.
     params: (at) => [
       'transactionReceipts',
       isFiltered(at) ? { transactionHashes: [pad(toHex(0xf00d_0000 + at), { size: 32 })] } : {},
@@ -78,7 +81,10 @@ export const KINDS: Readonly<Record<string, Kind>> = {
       (result as Readonly<Record<string, unknown>>[]).map((one) => String(one['transactionHash'])),
     due: ({ transactionHash }, at) => (isFiltered(at) ? [] : [transactionHash]),
   },
-  /** A block so far: the transactions that it has more than the one before of its number. */
+  /**
+   * An event has a partial block; its new transactions are those that the event before did not
+   * have.
+   */
   newFlashblocks: {
     params: () => ['newFlashblocks'],
     keysOf: (result) => {
@@ -92,11 +98,14 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   },
 }
 
-/** Of blocks so far the transactions in the order they appeared. @throws when one is not the one before and more */
-export function grownTransactions(told: readonly string[]): string[] {
+/**
+ * Lists the transactions of partial blocks in order of appearance.
+ * @throws when a block does not extend the one before
+ */
+export function grownTransactions(emitted: readonly string[]): string[] {
   const all: string[] = []
   let before: readonly string[] = []
-  for (const block of told.map((key) => key.split(' '))) {
+  for (const block of emitted.map((key) => key.split(' '))) {
     const isSame = block[0] === before[0]
     const known = isSame ? before : [block[0]]
     if (known.some((hash, at) => block[at] !== hash))

@@ -1,4 +1,7 @@
-/** Results that outlive a flashblock: whatever was kept, the answer is the one that running the call now would give. */
+/**
+ * Some results outlive a flashblock. Whatever was cached, the response must be the one that a new
+ * run of the call would give.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ChainReader, ChainView, LeasedView } from '../../../engine/chain/types.ts'
@@ -8,13 +11,13 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
-import { ChangingChain, type Fields, type Held, NOTHING } from '../../fixtures/changing-chain.ts'
+import { ChangingChain, type Fields, NOTHING, type Pinned } from '../../fixtures/changing-chain.ts'
 import { pieceOf, programOf } from '../../fixtures/reading-programs.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 const filled = (byte: number) => new Uint8Array(20).fill(byte)
 const CONTRACTS = [filled(0xc1), filled(0xc2), filled(0xc3)]
-/** What the first two make by CREATE2, of no code and without salt. */
+/** The addresses that the first two contracts create by CREATE2, without code and salt. */
 const MADE = CONTRACTS.slice(0, 2).map((by) =>
   keccak256(
     concatBytes(Uint8Array.of(0xff), by, new Uint8Array(32), keccak256(new Uint8Array(0))),
@@ -24,7 +27,7 @@ const DELEGATING = filled(0xde)
 const [SENDER, MINER] = [filled(0xa1), filled(0xa2)]
 const ADDRESSES = [...CONTRACTS, ...MADE, DELEGATING, SENDER, MINER]
 
-/** What a history is made of. */
+/** Histories contain this code. */
 const code = fc
   .tuple(
     fc.array(pieceOf(ADDRESSES), { minLength: 1, maxLength: 6 }),
@@ -44,7 +47,7 @@ const change = fc.record({
 type Change = typeof change extends fc.Arbitrary<infer T> ? T : never
 
 const JOVIAN = 1_764_691_201n
-/** Mostly the first. */
+/** Draws the first value mostly. */
 const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>
   fc.oneof({ weight: 8, arbitrary: fc.constant(usual) }, fc.constantFrom(...others))
 const fields: fc.Arbitrary<Fields> = fc.record({
@@ -95,8 +98,8 @@ const history = fc.record({
 })
 type History = typeof history extends fc.Arbitrary<infer T> ? T : never
 
-/** Of the three contracts and of the one that delegates: each has one at the start. */
-const first = (programs: readonly Bytes[]): Held[] =>
+/** Makes the start state of the three contracts and of the delegating account. */
+const first = (programs: readonly Bytes[]): Pinned[] =>
   ADDRESSES.map((_, at) => {
     if (at < 3) return { nonce: 1, balance: 3n, code: programs[at]!, slots: [0, 1, 0, 1] }
     if (at === 5) return { ...NOTHING, nonce: 1, code: concatBytes(DELEGATION, CONTRACTS[0]!) }
@@ -104,11 +107,11 @@ const first = (programs: readonly Bytes[]): Held[] =>
   })
 const DELEGATION = Uint8Array.of(0xef, 1, 0)
 
-function changed(world: readonly Held[], changes: readonly Change[], { programs }: History) {
+function changed(world: readonly Pinned[], changes: readonly Change[], { programs }: History) {
   const next = [...world]
   for (const { at, slot, value, what, program } of changes) {
     const was = next[at]!
-    const slots = was.slots.map((old, place) => (place === slot ? value : old))
+    const slots = was.slots.map((old, flashblockId) => (flashblockId === slot ? value : old))
     if (what === 'touch') next[at] = { ...was }
     else if (what === 'none') next[at] = NOTHING
     else if (what === 'slot') next[at] = { ...was, slots }
@@ -119,7 +122,7 @@ function changed(world: readonly Held[], changes: readonly Change[], { programs 
   return next
 }
 
-/** What of the product is switched off. */
+/** A mutation switches off a part of the product. */
 type Mutation = {
   readonly view?: (view: ChainView) => Partial<ChainView>
   readonly fieldsRead?: () => number
@@ -134,8 +137,8 @@ function mutated(reader: ChainReader, { view }: Mutation): ChainReader {
   return {
     ...reader,
     lease: (endpoint) => of(reader.lease(endpoint)),
-    adopt(record, endpoint) {
-      const leased = reader.adopt(record, endpoint)
+    adopt(snapshot, endpoint) {
+      const leased = reader.adopt(snapshot, endpoint)
       return leased && of(leased)
     },
   }
@@ -148,13 +151,16 @@ function blind(engine: Engine, { fieldsRead }: Mutation): Engine {
   }
 }
 
-/** Plays it: each request after each step, with what was kept and without. @returns what the cache has counted */
+/**
+ * Runs a history: each request after each step, with the cache and without.
+ * @returns the counts of the cache
+ */
 async function play(one: History, engine: Engine, mutation: Mutation = {}) {
   const chain = new ChangingChain(ADDRESSES)
   const { reader, onPublish } = chain
   const options = { chain: chain.chain, engine }
   const source = { reader: mutated(reader, mutation), onPublish }
-  const kept = testRpc({ ...options, engine: blind(engine, mutation), source })
+  const cached = testRpc({ ...options, engine: blind(engine, mutation), source })
   const fresh = testRpc({
     ...options,
     source: { reader, onPublish },
@@ -173,15 +179,15 @@ async function play(one: History, engine: Engine, mutation: Mutation = {}) {
       const params = [call, block, overrides ?? null, ...(header === undefined ? [] : [header])]
       const client = { endpoint } as const
       const [a, b] = [
-        await kept.ask(method, params, client),
-        await fresh.ask(method, params, client),
+        await cached.request(method, params, client),
+        await fresh.request(method, params, client),
       ]
       if (JSON.stringify(a) !== JSON.stringify(b))
         throw new Error(`after step ${at}: kept ${JSON.stringify(a)}, fresh ${JSON.stringify(b)}`)
     }
   }
-  expect([...kept.bugs, ...fresh.bugs]).toEqual([])
-  return kept.stats().cache
+  expect([...cached.bugs, ...fresh.bugs]).toEqual([])
+  return cached.stats().cache
 }
 
 function move(chain: ChangingChain, of: History['steps'][number], one: History): void {
@@ -191,7 +197,7 @@ function move(chain: ChangingChain, of: History['steps'][number], one: History):
   else if (kind === 'seal') chain.seal()
   else if (kind === 'flush') chain.flush()
   else if (kind === 'confirm') chain.confirm()
-  else if (kind === 'fold') chain.fold()
+  else if (kind === 'fold') chain.persist()
   else if (kind === 'replace') chain.replace(at, changed(chain.canonical.world, changes, one))
   else {
     if (kind === 'next') chain.seal()
@@ -199,9 +205,9 @@ function move(chain: ChangingChain, of: History['steps'][number], one: History):
   }
 }
 
-describe.each(['fast', 'reference'] as const)('on the %s engine', (name) => {
+describe.each(['fast', 'reference'] as const)('the result cache on the %s engine', (name) => {
   const engine = engineByName(name)
-  test('a result that is kept is the one of now', async () => {
+  test('gives the results that new runs of the calls would give', async () => {
     const sum = { carried: 0, written: 0, block: 0, chain: 0 }
     await fc.assert(
       fc.asyncProperty(history, async (one) => {
@@ -220,18 +226,23 @@ describe.each(['fast', 'reference'] as const)('on the %s engine', (name) => {
 const raw =
   (read: 'account' | 'slot' | 'hasSlots'): NonNullable<Mutation['view']> =>
   (view) => ({
-    noted: (state, reads) => ({ ...view.noted(state, reads), [read]: state[read] }),
+    recordingReads: (state, reads) => ({
+      ...view.recordingReads(state, reads),
+      [read]: state[read],
+    }),
   })
 
-test('an answer that is given again is told, as one of the record that it is given at', async () => {
+test('a response that is reused is reported with the snapshot that reuses it', async () => {
   const chain = new ChangingChain(ADDRESSES)
   const { reader, onPublish } = chain
-  const told: unknown[] = []
+  const reported: unknown[] = []
   const rpc = testRpc({
-    ...{ source: { reader, onPublish }, chain: chain.chain, engine: engineByName('fast') },
+    source: { reader, onPublish },
+    chain: chain.chain,
+    engine: engineByName('fast'),
     executor: (local) => ({
       ...local,
-      carried: (call, reply) => told.push([call.record, reply]),
+      carried: (call, reply) => reported.push([call.snapshot, reply]),
     }),
   })
   chain.payload({ timestamp: JOVIAN + 1n }, chain.pending.world)
@@ -239,21 +250,21 @@ test('an answer that is given again is told, as one of the record that it is giv
   for (let count = 0; count < 4; count++) {
     chain.flashblock(chain.pending.world)
     chain.publish()
-    for (let again = 0; again < 2; again++)
-      results.push((await rpc.ask('eth_call', [{ to: bytesToHex(SENDER) }, 'pending'])).result)
+    for (let round = 0; round < 2; round++)
+      results.push((await rpc.request('eth_call', [{ to: bytesToHex(SENDER) }, 'pending'])).result)
   }
   expect(results).toEqual(Array(8).fill('0x'))
-  const newest = reader.newestRecord()
-  const place = { number: 1001n, index: 2, payloadId: '0x0000000000000001' }
-  const pending = expect.objectContaining(place)
-  const reply = { result: '"0x"', record: newest - 2, pending }
-  expect(told).toEqual([
+  const newest = reader.newestSnapshot()
+  const flashblockId = { number: 1001n, index: 2, payloadId: '0x0000000000000001' }
+  const pending = expect.objectContaining(flashblockId)
+  const reply = { result: '"0x"', snapshot: newest - 2, pending }
+  expect(reported).toEqual([
     [newest - 1, reply],
     [newest, reply],
   ])
 })
 
-test('a look at all of a storage is for one head alone', async () => {
+test('a result that depends on a whole storage is not reused at the next head', async () => {
   const making = programOf([{ text: '0 0 0 0 CREATE2' }], 'RETURN')
   const made = ADDRESSES.indexOf(MADE[0]!)
   const flashblock = (...changes: Change[]) => ({ kind: 'flashblock', changes, fields: {} })
@@ -262,14 +273,18 @@ test('a look at all of a storage is for one head alone', async () => {
     programs: Array.from({ length: 8 }, () => making),
     requests: [
       {
-        ...{ method: 'eth_call', call: { to: bytesToHex(CONTRACTS[0]!) }, block: 'pending' },
-        ...{ state: undefined, header: undefined, endpoint: 'flashblocks' },
+        method: 'eth_call',
+        call: { to: bytesToHex(CONTRACTS[0]!) },
+        block: 'pending',
+        state: undefined,
+        header: undefined,
+        endpoint: 'flashblocks',
       },
     ],
     steps: [
       flashblock({ ...write, what: 'balance' }),
       ...[flashblock(), flashblock()],
-      // It cannot be created any more.
+      // The account cannot be created any more.
       flashblock({ ...write, what: 'slot' }),
     ],
   }
@@ -278,22 +293,22 @@ test('a look at all of a storage is for one head alone', async () => {
   await expect(play(one, engine, { view: raw('hasSlots') })).rejects.toThrow('after step 3')
 })
 
-describe('the property does not hold', () => {
+describe('a fault of the result cache', () => {
   test.each<readonly [string, Mutation]>([
-    ['where accounts are not noted', { view: raw('account') }],
-    ['where slots are not noted', { view: raw('slot') }],
-    ['where fields of the block are not told', { fieldsRead: () => 0 }],
+    ['accounts are not noted', { view: raw('account') }],
+    ['slots are not noted', { view: raw('slot') }],
+    ['read block fields are not reported', { fieldsRead: () => 0 }],
     [
-      'where a write is not told',
+      'a third of the writes is not reported',
       {
         view: (view) => ({
-          changesSince: (mark, basis, tell) =>
-            view.changesSince(mark, basis, (hash) => (hash % 3 === 0 ? undefined : tell(hash))),
+          changesSince: (mark, basis, onChange) =>
+            view.changesSince(mark, basis, (hash) => (hash % 3 === 0 ? undefined : onChange(hash))),
         }),
       },
     ],
-    ['where another chain is taken for the same', { view: () => ({ changesSince: () => true }) }],
-  ])('%s', async (_, mutation) => {
+    ['another chain counts as the same one', { view: () => ({ changesSince: () => true }) }],
+  ])('is found by the property: %s', async (_, mutation) => {
     const engine = engineByName('fast')
     const property = fc.asyncProperty(history, async (one) => {
       await play(one, engine, mutation)

@@ -1,13 +1,13 @@
-/** What a worker keeps between the calls of a lazy node: nothing of a call that has missed something. */
+/** A worker of a lazy node caches nothing between calls from a call with missing state. */
 import { expect, test } from 'vitest'
 import type { ChainReader } from '../../../engine/chain/types.ts'
 import { ENGINE_NAMES } from '../../../engine/evm/engines/names.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { describeMissing, ViewError } from '../../../engine/state/reader.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { createCollectingRunner } from '../../../rpc/dispatch/collecting.ts'
 import { createCallRunner, type WorkerReply } from '../../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../../rpc/methods/index.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { type LazyChain, lazyChain } from '../../fixtures/lazy-state.ts'
 import { other, owner, PROBE_ADDRESS, probeChain } from '../../fixtures/probe-chain.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
@@ -21,13 +21,17 @@ function runnerOn(reader: ChainReader, engine = engines[0]!, isLazy = true, over
   const { isExpired = () => false, now = () => performance.now() } = over
   const bugs: unknown[] = []
   const runner = (isLazy ? createCollectingRunner : createCallRunner)({
-    ...{ reader, chain: CHAIN, engine, limits: DEFAULT_LIMITS, methods },
+    reader,
+    chain: CHAIN,
+    engine,
+    limits: DEFAULT_LIMITS,
+    methods,
     now,
     onBug: (error) => void bugs.push(error),
   })
   const run = async (method: string, ...params: unknown[]): Promise<WorkerReply> => {
     const call = { method, text: JSON.stringify(params), endpoint: 'flashblocks' } as const
-    const reply = await runner.run({ ...call, record: undefined }, { isExpired, put() {} })
+    const reply = await runner.run({ ...call, snapshot: undefined }, { isExpired, put() {} })
     expect(bugs).toEqual([])
     return reply
   }
@@ -55,36 +59,37 @@ const CALLS: readonly (readonly [string, ...unknown[]])[] = [
 ]
 
 test.each(engines.map((engine) => [engine.name, engine] as const))(
-  'calls of one task answer as on the whole state, however often they miss: %s',
+  'calls on a lazy node, with any number of misses, give the results of full state: %s',
   async (_name, engine) => {
     const chain = lazyChain(source.reader)
     const lazy = runnerOn(chain.reader, engine)
-    const whole = runnerOn(source.reader, engine, false)
+    const full = runnerOn(source.reader, engine, false)
     let rounds = 0
-    // In one task, so that sessions are shared; each twice, so that replays are.
+    // All calls run in one task, so that sessions are shared. Each runs twice, so that replays are
+    // shared too.
     for (const [method, ...params] of [...CALLS, ...CALLS]) {
       let reply = await lazy.run(method, ...params)
       for (; missed(reply).length > 0 && rounds < 30; rounds++) {
         await fetchAll(chain, reply)
         reply = await lazy.run(method, ...params)
       }
-      expect(reply).toEqual(await whole.run(method, ...params))
+      expect(reply).toEqual(await full.run(method, ...params))
     }
     lazy.end()
-    whole.end()
+    full.end()
     expect(rounds).toBeGreaterThan(3)
     expect(rounds).toBeLessThan(30)
   },
 )
 
 test.each(engines.map((engine) => [engine.name, engine] as const))(
-  'what has missed something runs for a million gas more, whatever the time: %s',
+  'a call with missing state runs for at most a million gas more: %s',
   async (_name, engine) => {
     let polls = 0
     const isExpired = () => polls++ < 0
     const chain = lazyChain(source.reader)
     const { run, end } = runnerOn(chain.reader, engine, true, { isExpired, now: () => 0 })
-    // Reads a slot of what is called, and never ends.
+    // The code reads a slot of the called contract, and never ends.
     const code = { [OTHER]: { code: '0x5f54505b600356' } }
     const call = { from: owner.address, to: OTHER, gas: '0x1312d00' }
     const reply = await run('eth_call', call, 'latest', code)
@@ -94,9 +99,9 @@ test.each(engines.map((engine) => [engine.name, engine] as const))(
   },
 )
 
-test('a miss tells what the call will read for certain', async () => {
+test('a miss reports the code and slots that the call will certainly read', async () => {
   const chain = lazyChain(source.reader, { isMissing: (name) => !name.startsWith('account') })
-  // Another one has seen no code yet.
+  // A new engine has seen no code yet.
   const { run, end } = runnerOn(chain.reader, engineByName('fast'))
   const accessList = [{ address: PROBE_ADDRESS, storageKeys: [`0x${'11'.repeat(32)}`] }]
   const reply = await run('eth_call', { to: PROBE_ADDRESS, accessList }, 'latest')
@@ -107,10 +112,10 @@ test('a miss tells what the call will read for certain', async () => {
   end()
 })
 
-test('a view that goes away is no state that is missing', async () => {
+test('a view that disappears does not count as missing state', async () => {
   const chain = lazyChain({
     ...source.reader,
-    newestRecord: () => source.reader.newestRecord(),
+    newestSnapshot: () => source.reader.newestSnapshot(),
     adopt: () => undefined,
     lease(endpoint) {
       const lease = source.reader.lease(endpoint)

@@ -14,12 +14,12 @@ const error = (code: number, message: string, id = 'null') =>
 const ok = (id: string) => `{"jsonrpc":"2.0","id":${id},"result":"0xc4"}`
 const only = (...methods: Method[]) => new Map(methods.map((method) => [method.name, method]))
 
-describe('envelopes', () => {
+describe('a JSON-RPC request', () => {
   const rpc = testRpc()
   const notFound = (name: string) => `the method ${name} does not exist/is not available`
-  const cases: [name: string, body: string, answer: string | undefined][] = [
+  const cases: [name: string, body: string, response: string | undefined][] = [
     ['a call', chainId, ok('1')],
-    ['white space around it', `\n  ${chainId}\t`, ok('1')],
+    ['white space around a call', `\n  ${chainId}\t`, ok('1')],
     ['invalid JSON', '{', error(-32700, 'parse error')],
     ['an empty body', '', undefined],
     ['a number', '1', error(-32600, 'invalid request')],
@@ -34,7 +34,11 @@ describe('envelopes', () => {
       '{"jsonrpc":"2.0',
       error(-32700, 'parse error: unterminated string'),
     ],
-    ['duplicate keys: the last', call('"id":1,"id":2,"method":"eth_chainId"'), ok('2')],
+    [
+      'duplicate keys, of which the last counts',
+      call('"id":1,"id":2,"method":"eth_chainId"'),
+      ok('2'),
+    ],
     ['extra fields', call('"id":1,"method":"eth_chainId","foo":{}'), ok('1')],
     ['no params', call('"id":1,"method":"eth_chainId"'), ok('1')],
     ['null params', call('"id":1,"method":"eth_chainId","params":null'), ok('1')],
@@ -64,22 +68,22 @@ describe('envelopes', () => {
       error(-32601, notFound('eth_foo'), '1'),
     ],
     [
-      'a long name',
+      'a long method name',
       call(`"id":1,"method":"${'x'.repeat(128)}"`),
       error(-32601, notFound('x'.repeat(64)), '1'),
     ],
     [
-      'a name of 1 MB',
+      'a method name of 1 MB',
       call(`"id":1,"method":"${'x'.repeat(1e6)}"`),
       error(-32700, 'parse error: method longer than 128 characters'),
     ],
     [
-      'a name with a newline',
+      'a method name with a newline',
       call('"id":1,"method":"a\\nb"'),
       error(-32601, notFound('a\nb'), '1'),
     ],
     [
-      'a name of the prototype',
+      'a method name from the object prototype',
       call('"id":1,"method":"constructor"'),
       error(-32601, notFound('constructor'), '1'),
     ],
@@ -94,7 +98,7 @@ describe('envelopes', () => {
       ok('1'),
     ],
     [
-      'another case',
+      'a method name in another case',
       call('"id":1,"method":"eth_chainid"'),
       error(-32601, notFound('eth_chainid'), '1'),
     ],
@@ -105,12 +109,12 @@ describe('envelopes', () => {
     ],
     ['brackets in strings', call('"id":"[{","method":"eth_chainId"'), ok('"[{"')],
   ]
-  test.each(cases)('%s', async (_name, body, answer) => {
-    expect((await rpc.send(body)).text).toBe(answer)
+  test.each(cases)('gets the expected response: %s', async (_name, body, response) => {
+    expect((await rpc.send(body)).text).toBe(response)
     expect(rpc.bugs).toEqual([])
   })
 
-  const ids: [sent: string, answered?: string][] = [
+  const ids: [sent: string, response?: string][] = [
     ['12345678901234567890'],
     ['9007199254740993'],
     ['1.0'],
@@ -126,26 +130,26 @@ describe('envelopes', () => {
     ['"é"', '"\\u00e9"'],
     ['"\\ud800"'],
   ]
-  test.each(ids)('id %s comes back', async (sent, answered = sent) => {
-    expect((await rpc.send(call(`"id":${sent},"method":"eth_chainId"`))).text).toBe(ok(answered))
+  test.each(ids)('with id %s gets the same id back', async (sent, response = sent) => {
+    expect((await rpc.send(call(`"id":${sent},"method":"eth_chainId"`))).text).toBe(ok(response))
     expect((await rpc.send(call(`"method":"eth_chainId", "id" :\n${sent}`))).text).toBe(
-      ok(answered),
+      ok(response),
     )
   })
-  test.each(['{}', '[1]', '[]'])('id %s is refused', async (id) => {
+  test.each(['{}', '[1]', '[]'])('with id %s is refused', async (id) => {
     const { text } = await rpc.send(call(`"id":${id},"method":"eth_chainId"`))
     expect(text).toBe(error(-32600, 'invalid request'))
   })
-  test('an escaped key is seen by the parser alone', async () => {
+  test('with an escaped id key gets the id that the parser reads', async () => {
     const body = call('"id":12345678901234567890,"\\u0069d":7,"method":"eth_chainId"')
     expect((await rpc.send(body)).text).toBe(ok('7'))
   })
-  test('an answer is ASCII', async () => {
+  test('gets an ASCII response', async () => {
     const { text } = await rpc.send(call('"id":"日本","method":"метод"'))
     expect(text).toMatch(/^[\x20-\x7e]*$/)
     expect((JSON.parse(text!) as Reply).id).toBe('日本')
   })
-  test('any text gets an answer or none, never a throw', async () => {
+  test('gets a response or none for any text, and never throws', async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.string({ unit: 'binary' }), fc.json()), async (body) => {
         const { text } = await rpc.send(body)
@@ -156,54 +160,54 @@ describe('envelopes', () => {
   })
 })
 
-describe('batches', () => {
+describe('a batch', () => {
   const batch = (...items: string[]) => `[${items.join(',')}]`
   const many = (count: number) =>
     batch(...Array.from({ length: count }, (_, id) => call(`"id":${id},"method":"eth_chainId"`)))
   const rpc = testRpc()
-  const cases: [name: string, body: string, answer: string | undefined][] = [
-    ['an empty one', '[]', error(-32600, 'empty batch')],
-    ['of one', batch(chainId), `[${ok('1')}]`],
+  const cases: [name: string, body: string, response: string | undefined][] = [
+    ['an empty batch', '[]', error(-32600, 'empty batch')],
+    ['a batch with one call', batch(chainId), `[${ok('1')}]`],
     [
-      'of no requests',
+      'items that are not requests',
       '[1,[]]',
       `[${error(-32600, 'invalid request')},${error(-32600, 'invalid request')}]`,
     ],
-    ['of an empty batch', '[[]]', `[${error(-32600, 'invalid request')}]`],
-    ['of notifications', batch(call('"method":"eth_chainId"')), undefined],
+    ['an empty batch as an item', '[[]]', `[${error(-32600, 'invalid request')}]`],
+    ['a batch of notifications', batch(call('"method":"eth_chainId"')), undefined],
     ['a notification and a call', batch(call('"method":"eth_chainId"'), chainId), `[${ok('1')}]`],
-    ['equal ids', batch(chainId, chainId), `[${ok('1')},${ok('1')}]`],
+    ['two equal ids', batch(chainId, chainId), `[${ok('1')},${ok('1')}]`],
     [
       'ids of every kind',
       batch(call('"id":1.0,"method":"eth_chainId"'), call('"id":"x","method":"eth_chainId"')),
       `[${ok('1.0')},${ok('"x"')}]`,
     ],
   ]
-  test.each(cases)('%s', async (_name, body, answer) => {
-    expect((await rpc.send(body)).text).toBe(answer)
+  test.each(cases)('gets the expected responses: %s', async (_name, body, response) => {
+    expect((await rpc.send(body)).text).toBe(response)
   })
-  test('as many as may be', async () => {
+  test('may have the maximum number of calls', async () => {
     const { text } = await rpc.send(many(100))
     expect((JSON.parse(text!) as Reply[]).every(({ result }) => result === '0xc4')).toBe(true)
   })
-  test('too many: an error for each', async () => {
+  test('above the maximum gets an error for each call', async () => {
     const { text } = await rpc.send(many(101))
     const replies = JSON.parse(text!) as Reply[]
     expect(replies.map(({ id }) => id)).toEqual(Array.from({ length: 101 }, (_, id) => id))
     expect(replies.every((reply) => reply.error?.code === -32600)).toBe(true)
   })
-  test('far too many: one error, and the body is not parsed', async () => {
+  test('far above the maximum gets one error, and its body is not parsed', async () => {
     const { text } = await rpc.send(`[${'1,'.repeat(280_000)}`)
     expect(JSON.parse(text!)).toMatchObject({ id: null, error: { code: -32600 } })
   })
-  test('answers beyond the cap are refused one by one', async () => {
+  test('above the response size is refused item by item', async () => {
     const small = testRpc({ limits: { batchResponseBytes: 100 } })
     const replies = JSON.parse(
       (await small.send(batch(chainId, chainId, chainId))).text!,
     ) as Reply[]
     expect(replies.map((reply) => reply.error?.code)).toEqual([undefined, undefined, -32003])
   })
-  test('one view from the first item to the last', async () => {
+  test('reads one view from the first item to the last', async () => {
     const memory = memoryChain()
     const slow = frontMethod({
       name: 'test_publish',
@@ -222,9 +226,9 @@ describe('batches', () => {
     const replies = JSON.parse((await moving.send(body)).text!) as Reply[]
     expect(replies.map(({ result }) => result)).toEqual(['0x0', '0x0', '0x0'])
     expect(memory.leaks()).toBe(0)
-    expect((await moving.ask('eth_blockNumber')).result).toBe('0x1')
+    expect((await moving.request('eth_blockNumber')).result).toBe('0x1')
   })
-  test('a read waits for the send before it', async () => {
+  test('runs a read after the send before it', async () => {
     const order: string[] = []
     const effect = frontMethod({
       name: 'test_effect',
@@ -251,7 +255,7 @@ describe('batches', () => {
     )
     expect(order).toEqual(['effect', 'read'])
   })
-  test('what follows a long change is made after it, and short ones run together', async () => {
+  test('runs short changes together, and those after a long one in sequence', async () => {
     const order: string[] = []
     const effect = frontMethod({
       name: 'test_effect',
@@ -273,7 +277,7 @@ describe('batches', () => {
   })
 })
 
-/** Of a scan that looks for something else. */
+/** The limits are wide for scans that test something else. */
 const WIDE = {
   depth: 64,
   keys: 64,
@@ -288,7 +292,7 @@ const WIDE = {
   methodCharacters: 128,
 }
 
-describe('hostile bodies', () => {
+describe('the limits of a body', () => {
   const rpc = testRpc()
   const cases: [name: string, body: string][] = [
     ['a million brackets', '['.repeat(1_000_000)],
@@ -307,8 +311,9 @@ describe('hostile bodies', () => {
     ['two megabytes of numbers', `{"params":[${Array(999_000).fill('1').join(',')}]}`],
     ['a string of a million backslashes', `"${'\\'.repeat(1_000_001)}"`],
   ]
-  test.each(cases)('%s: refused at once', async (_name, body) => {
-    // The quickest of three: what is dear is so each time, what is held up by another process is not.
+  test.each(cases)('refuse it at once: %s', async (_name, body) => {
+    // The minimum of three counts, because an expensive body is slow each time, but other processes
+    // are not.
     const times: number[] = []
     for (let time = 0; time < 3; time++) {
       const started = performance.now()
@@ -318,7 +323,7 @@ describe('hostile bodies', () => {
     }
     expect(Math.min(...times)).toBeLessThan(200)
   })
-  test('64 keys, and thousands that are slots, are taken', () => {
+  test('allow 64 keys in an object, and thousands that are slots', () => {
     const limits = { ...WIDE, hexKeys: 10_000 }
     const keys = (count: number, prefix: string) =>
       `{${Array.from({ length: count }, (_, at) => `"${prefix}${at}":0`).join(',')}}`
@@ -327,16 +332,16 @@ describe('hostile bodies', () => {
     expect(scan(keys(10_000, '0x'), limits).fault).toBeUndefined()
     expect(scan(keys(10_001, '0x'), limits).fault).toBe('object with more than 10000 keys')
   })
-  test('so many values, whatever they are', () => {
+  test('allow a maximum number of values of any type', () => {
     const limits = { ...WIDE, values: 10 }
     const fault = (params: string) => scan(`{"params":[${params}]}`, limits).fault
-    // Two are around them.
+    // Two values enclose these.
     expect(fault('1,1,1,1,1,1,1,1,1')).toBeUndefined()
     expect(fault('1,1,1,1,1,1,1,1,1,1')).toBe('more than 10 values')
     expect(fault('[[],[]],[{}]')).toBeUndefined()
     expect(fault('[[],[]],[{},[[]]]')).toBe('more than 10 values')
   })
-  test('what the scan cuts out is what the parser sees', () => {
+  test('use a scan that finds the same parts as the parser', () => {
     const limits = { ...WIDE, values: 1_000 }
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.double(), (params, id) => {

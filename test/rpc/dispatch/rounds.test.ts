@@ -1,4 +1,7 @@
-/** A node that fetches state as it is read: its answers are those of a node that has all of it, in few rounds, on every engine. */
+/**
+ * A node fetches state as it is read. Its responses must be those of a node with all state, in few
+ * rounds, on every engine.
+ */
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import type { GenesisAccount } from '../../../engine/chainspec/types.ts'
@@ -8,10 +11,10 @@ import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import type { Hex } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex, hexToBytes } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import type { Client } from '../../../rpc/core/client.ts'
+import type { Limits } from '../../../rpc/core/limits.ts'
+import type { LazyState } from '../../../rpc/core/ports.ts'
 import { Rounds } from '../../../rpc/dispatch/rounds.ts'
-import type { Client } from '../../../rpc/seam/client.ts'
-import type { Limits } from '../../../rpc/seam/limits.ts'
-import type { LazyState } from '../../../rpc/seam/ports.ts'
 import { genesisDiff } from '../../fixtures/genesis-diff.ts'
 import { type LazyChain, lazyChain } from '../../fixtures/lazy-state.ts'
 import { type MemoryChain, memoryChain } from '../../fixtures/memory-chain.ts'
@@ -24,7 +27,7 @@ const SENDER = addressOf(0x40)
 const byte = (value: number) => value.toString(16).padStart(2, '0')
 const word = (value: number) => hexToBytes(`0x${value.toString(16).padStart(64, '0')}`)
 
-/** Pieces of a program with a sum on the stack: each adds to it what it reads. */
+/** Each step of a program adds the value that it reads to a sum on the stack. */
 type Step =
   | { readonly is: 'slot' | 'write' | 'balance' | 'size' | 'hash'; readonly of: number }
   | { readonly is: 'call' | 'delegate' | 'static'; readonly of: number }
@@ -46,7 +49,7 @@ const SIMPLE = {
 
 function codeOf(own: number, steps: readonly Step[], isReverted: boolean): string {
   const call = (opcode: string, of: number, value: string) => {
-    // Of contracts that stand behind this one alone, so that every call ends.
+    // A program calls only later contracts, so that every call ends.
     const to = addressOf(own + 1 + of).slice(2)
     return `60205f5f5f${value}73${to}5a${opcode}01`
   }
@@ -96,7 +99,7 @@ function chainOf(contracts: World): MemoryChain {
     alloc.set(addressOf(at), { nonce: 1n, balance: BigInt(at + 1), code, storage })
   }
   const memory = memoryChain(genesisDiff(alloc))
-  // Where nothing has a root, nobody asks for one.
+  // A block without a root gets no requests for a root.
   memory.publish({ canonical: memory.genesis, pending: memory.make(memory.genesis, { index: 1 }) })
   return memory
 }
@@ -151,12 +154,12 @@ function lazyNode(
   return { rpc: testRpc({ source, memory, engine, lazy: chain.lazy, limits }), chain }
 }
 
-const shown = ({ result, error }: Reply) => ({ result, error })
+const outcomeOf = ({ result, error }: Reply) => ({ result, error })
 
-describe.each(ENGINE_NAMES)('%s engine', (name) => {
+describe.each(ENGINE_NAMES)('the %s engine', (name) => {
   const engine = engineByName(name)
 
-  test('answers are those of the whole state, and nothing is fetched twice', async () => {
+  test('gives the same results as on full state, and fetches no key twice', async () => {
     const runs = fc.record({
       contracts: world,
       salt: fc.nat(),
@@ -165,16 +168,16 @@ describe.each(ENGINE_NAMES)('%s engine', (name) => {
     await fc.assert(
       fc.asyncProperty(runs, async ({ contracts, salt, share }) => {
         const memory = chainOf(contracts)
-        const whole = testRpc({ memory, engine })
+        const full = testRpc({ memory, engine })
         const isMissing = (key: string) => chance(`${salt} ${key}`) < share
         for (const [method, ...params] of CALLS) {
           const chain = lazyChain(memory, { isMissing })
           const { rpc } = lazyNode(memory, { engine, chain, limits: { fetchRounds: 100 } })
-          const answer = await rpc.ask(method, params)
+          const response = await rpc.request(method, params)
           expect(rpc.bugs).toEqual([])
           const keys = chain.fetches.flatMap((fetch) => fetch.keys)
           expect(new Set(keys).size).toBe(keys.length)
-          expect(shown(answer)).toEqual(shown(await whole.ask(method, params)))
+          expect(outcomeOf(response)).toEqual(outcomeOf(await full.request(method, params)))
         }
         expect(memory.leaks()).toBe(0)
       }),
@@ -183,9 +186,12 @@ describe.each(ENGINE_NAMES)('%s engine', (name) => {
   })
 })
 
-/** Reads 30 slots, each named by the one before: of what is missing one at a time is known. */
+/**
+ * The program reads 30 slots. Each slot names the next one, so only one missing slot is known at a
+ * time.
+ */
 const CHAINED = `5f${'54'.repeat(30)}5f5260205ff3`
-/** Reads slots 0 to 255. */
+/** The program reads slots 0 to 255. */
 const MANY = '5f5b8054506001018061010011600157005b'
 const TARGET = addressOf(9)
 
@@ -194,68 +200,68 @@ function chainWith(code: string): MemoryChain {
   const account = { nonce: 1n, balance: 7n, code: hexToBytes(`0x${code}`), storage }
   return memoryChain(genesisDiff(new Map([[TARGET, account]])))
 }
-/** Each with code of its own: engines keep code. */
+/** Each program has its own code, because engines cache code. */
 let salt = 0
 const salted = (code: string) => `${code}61${(salt++).toString(16).padStart(4, '0')}`
 const CALL_TARGET = ['eth_call', [{ to: TARGET }, 'latest']] as const
 
-describe('a call', () => {
-  test('of 30 slots, each named by the one before, ends after 16 rounds and says what is missing', async () => {
+describe('a call on a lazy node', () => {
+  test('that reads 30 chained slots ends after 16 rounds with the missing slot', async () => {
     const { rpc, chain } = lazyNode(chainWith(salted(CHAINED)))
-    const { error } = await rpc.ask(...CALL_TARGET)
+    const { error } = await rpc.request(...CALL_TARGET)
     expect(chain.fetches).toHaveLength(16)
     expect(error).toEqual({
       code: -32002,
       message: expect.stringMatching(
-        /^state is not at hand: slot 0x0+e of 0x0+a9 \(after 16 rounds\)$/,
+        /^state could not be fetched: slot 0x0+e of 0x0+a9 \(after 16 rounds\)$/,
       ),
       data: { rounds: 16, keys: 17 },
     })
-    // What was fetched stays.
-    expect((await rpc.ask(...CALL_TARGET)).result).toBe(bytesToHex(word(30)))
+    // The fetched slots stay available.
+    expect((await rpc.request(...CALL_TARGET)).result).toBe(bytesToHex(word(30)))
   })
 
-  test('of 256 slots takes one round for all of them', async () => {
+  test('that reads 256 slots takes one round for all of them', async () => {
     const { rpc, chain } = lazyNode(chainWith(salted(MANY)))
-    expect((await rpc.ask(...CALL_TARGET)).result).toBe('0x')
+    expect((await rpc.request(...CALL_TARGET)).result).toBe('0x')
     expect(chain.fetches.map(({ keys }) => keys.length)).toEqual([2, 1, 256])
   })
 
-  test.each(ENGINE_NAMES)('that would run for ever on nothing ends soon: %s', async (name) => {
-    // Ends where slot 0 holds something.
+  test.each(ENGINE_NAMES)('ends soon if it would loop forever on empty state: %s', async (name) => {
+    // The loop ends where slot 0 is not zero.
     const memory = chainWith(salted('5f546009575b6005565b00'))
     const { rpc, chain } = lazyNode(memory, {
       engine: engineByName(name),
       limits: { callMs: 2_000 },
     })
-    expect((await rpc.ask(...CALL_TARGET)).result).toBe('0x')
+    expect((await rpc.request(...CALL_TARGET)).result).toBe('0x')
     expect(chain.fetches).toHaveLength(3)
   })
 
-  test('that simulates blocks shows no roots: there is no trie', async () => {
+  test('that simulates blocks gets zero state roots, because there is no trie', async () => {
     const { rpc } = lazyNode(chainWith(salted('00')))
     const payload = { blockStateCalls: [{ calls: [{ to: TARGET }] }] }
-    const { result } = await rpc.ask('eth_simulateV1', [payload, 'latest'])
+    const { result } = await rpc.request('eth_simulateV1', [payload, 'latest'])
     expect(rpc.bugs).toEqual([])
     expect(result).toMatchObject([
       { stateRoot: `0x${'00'.repeat(32)}`, calls: [{ status: '0x1' }] },
     ])
   })
 
-  test('that needs more than 1,000 keys ends with the first of those that are missing, and how many', async () => {
+  test('above the maximum of keys ends with the first missing key and a count', async () => {
     const { rpc, chain } = lazyNode(chainWith(salted(MANY)), { limits: { fetchKeys: 100 } })
-    const { error } = await rpc.ask(...CALL_TARGET)
+    const { error } = await rpc.request(...CALL_TARGET)
     expect(chain.fetches.map(({ keys }) => keys.length)).toEqual([2, 1])
     expect(error).toMatchObject({
       code: -32002,
       message: expect.stringMatching(
-        /^state is not at hand: slot .*; 99 more \(more than 100 keys\)$/,
+        /^state could not be fetched: slot .*; 99 more \(more than 100 keys\)$/,
       ),
       data: { rounds: 2, keys: 3 },
     })
   })
 
-  test('whose state cannot be had ends with the reason', async () => {
+  test('whose state cannot be fetched ends with the reason', async () => {
     const memory = chainWith(salted(MANY))
     const chain = lazyChain(memory, { fetch: async () => ({ failed: 'no upstream answers' }) })
     const { rpc } = lazyNode(memory, { chain })
@@ -263,55 +269,55 @@ describe('a call', () => {
       ['eth_call', [{ to: TARGET }, 'latest'], `account 0x${'00'.repeat(20)}; 1 more`],
       ['eth_getBalance', [TARGET, 'latest'], `account ${TARGET}`],
     ] as const)
-      expect((await rpc.ask(method, params)).error).toEqual({
+      expect((await rpc.request(method, params)).error).toEqual({
         code: -32002,
-        message: `state is not at hand: ${first} (no upstream answers)`,
+        message: `state could not be fetched: ${first} (no upstream answers)`,
         data: { rounds: 1, keys: first.includes('more') ? 2 : 1 },
       })
     expect(rpc.stats().cache.items).toBe(0)
   })
 
-  test('ends at its deadline, and holds nothing until then', async () => {
+  test('ends at its timeout, and has no lease while it waits', async () => {
     const memory = chainWith(salted(MANY))
     const chain = lazyChain(memory, { fetch: () => new Promise(() => {}) })
     const { rpc } = lazyNode(memory, { chain, limits: { callMs: 500 } })
-    const answers = Promise.all([
-      rpc.ask(...CALL_TARGET),
-      rpc.ask('eth_getBalance', [TARGET, 'latest']),
+    const responses = Promise.all([
+      rpc.request(...CALL_TARGET),
+      rpc.request('eth_getBalance', [TARGET, 'latest']),
       rpc.send(`[${requestText(...CALL_TARGET)}]`),
     ])
     await expect.poll(() => chain.fetches.length).toBe(3)
     expect(memory.leaks()).toBe(0)
-    // By a clock that stands still they would begin again each time.
+    // With a clock that stands still the calls would restart each time.
     rpc.advance(500)
-    const [single, read, batch] = await answers
+    const [single, read, batch] = await responses
     expect(chain.fetches).toHaveLength(3)
-    const message = /^state is not at hand: account 0x0+(; 1 more)?$/
+    const message = /^state could not be fetched: account 0x0+(; 1 more)?$/
     for (const { error } of [single, JSON.parse(batch.text!)[0]])
       expect(error).toMatchObject({ code: -32002, message: expect.stringMatching(message) })
     expect(read.error).toMatchObject({
       code: -32002,
-      message: `state is not at hand: account ${TARGET}`,
+      message: `state could not be fetched: account ${TARGET}`,
     })
   })
 
-  test('whose client goes away leaves its fetch, and others wait on', async () => {
+  test('whose client disconnects ends its fetch, and other clients wait on', async () => {
     const memory = chainWith(salted(MANY))
-    const gate = Promise.withResolvers<void>()
+    const blocker = Promise.withResolvers<void>()
     const first = new AbortController()
     const chain = lazyChain(memory, {
       async fetch(_keys, { client, signal }) {
         if (client !== A) return undefined
-        gate.resolve()
+        blocker.resolve()
         return new Promise((resolve) => {
           signal.addEventListener('abort', () => resolve({ failed: 'nobody waits' }))
         })
       },
     })
     const { rpc } = lazyNode(memory, { chain })
-    const left = rpc.ask(...CALL_TARGET, { address: A, signal: first.signal })
-    const staying = rpc.ask(...CALL_TARGET, { address: B })
-    await gate.promise
+    const left = rpc.request(...CALL_TARGET, { address: A, signal: first.signal })
+    const staying = rpc.request(...CALL_TARGET, { address: B })
+    await blocker.promise
     first.abort()
     expect((await staying).result).toBe('0x')
     expect((await left).error?.code).toBe(-32002)
@@ -325,24 +331,24 @@ describe('a fetch', () => {
     const { signal } = new AbortController()
     return { address, isGone: false, signal, endpoint: 'flashblocks', notify: undefined }
   }
-  /** The first ends with who began it, the others bring all. */
+  /** The first fetch ends with its client, and the others give everything. */
   function slowThenQuick() {
-    const asked: string[] = []
+    const requested: string[] = []
     const lazy: LazyState = {
       fetch: (_keys, { client: address, signal }) =>
         new Promise((resolve) => {
-          asked.push(address)
-          if (asked.length > 1) resolve({})
+          requested.push(address)
+          if (requested.length > 1) resolve({})
           else signal.addEventListener('abort', () => resolve({ failed: 'nobody waits' }))
         }),
     }
-    return { asked, lazy }
+    return { requested, lazy }
   }
 
-  test('goes on for as long as the process ran', async () => {
+  test('has a timeout in running time of the process', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
-      const { asked, lazy } = slowThenQuick()
+      const { requested, lazy } = slowThenQuick()
       let ran = 0
       const rounds = new Rounds({ lazy, limits, now: () => ran })
       const waiting = { client: client(A), deadline: 50, for: 'caller' } as const
@@ -353,18 +359,18 @@ describe('a fetch', () => {
       ran = 50
       await vi.advanceTimersByTimeAsync(50)
       expect(await fetched).toEqual({ why: undefined })
-      expect(asked).toEqual([A])
-      // Whoever comes after it does not wait for one that has ended.
+      expect(requested).toEqual([A])
+      // A later request does not wait for a fetch that has ended.
       const later = { client: client(B), deadline: 100, for: 'caller' } as const
       expect(await rounds.fetch(MISSING, later)).toBeUndefined()
-      expect(asked).toEqual([A, B])
+      expect(requested).toEqual([A, B])
     } finally {
       vi.useRealTimers()
     }
   })
 
-  test('that ends with who had less time begins again for who has more', async () => {
-    const { asked, lazy } = slowThenQuick()
+  test('that ends with the shorter timeout restarts for the longer one', async () => {
+    const { requested, lazy } = slowThenQuick()
     const now = () => performance.now()
     const rounds = new Rounds({ lazy, limits, now })
     const wait = (address: string, ms: number) =>
@@ -373,23 +379,25 @@ describe('a fetch', () => {
       { why: undefined },
       undefined,
     ])
-    expect(asked).toEqual([A, B])
+    expect(requested).toEqual([A, B])
   })
 })
 
-describe('equal calls', () => {
+describe('equal calls on a lazy node', () => {
   test('run once in each round, and wait for one fetch', async () => {
     const { rpc, chain } = lazyNode(chainWith(salted(MANY)))
     const clients = Array.from({ length: 20 }, (_, at) => ({ address: `10.0.1.${at}` }))
-    const answers = await Promise.all(clients.map((client) => rpc.ask(...CALL_TARGET, client)))
-    expect(answers.map(({ result }) => result)).toEqual(clients.map(() => '0x'))
+    const responses = await Promise.all(
+      clients.map((client) => rpc.request(...CALL_TARGET, client)),
+    )
+    expect(responses.map(({ result }) => result)).toEqual(clients.map(() => '0x'))
     expect(chain.fetches).toHaveLength(3)
     expect(rpc.poolCalls).toHaveLength(4)
   })
 })
 
-describe('a batch', () => {
-  test('fetches what all of its calls miss at once, and answers from one view', async () => {
+describe('a batch on a lazy node', () => {
+  test('fetches what all of its calls miss at once, and reads one view', async () => {
     const memory = chainWith(salted(MANY))
     const { rpc, chain } = lazyNode(memory)
     const body = [
@@ -404,7 +412,7 @@ describe('a batch', () => {
     expect(memory.leaks()).toBe(0)
   })
 
-  test('loses those alone whose state cannot be had', async () => {
+  test('fails only the calls whose state cannot be fetched', async () => {
     const memory = chainWith(salted(CHAINED))
     const { rpc } = lazyNode(memory)
     const body = [requestText(...CALL_TARGET), requestText('eth_getBalance', [SENDER, 'latest'])]

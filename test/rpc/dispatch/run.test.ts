@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest'
+import type { Client } from '../../../rpc/core/client.ts'
+import { RpcError } from '../../../rpc/core/errors.ts'
+import type { Executor, PoolCall } from '../../../rpc/core/executor.ts'
 import { quantityResult } from '../../../rpc/json/results.ts'
 import { frontMethod, type Method } from '../../../rpc/method/method.ts'
-import type { Client } from '../../../rpc/seam/client.ts'
-import { RpcError } from '../../../rpc/seam/errors.ts'
-import type { Executor, PoolCall } from '../../../rpc/seam/executor.ts'
 import { type Reply, testRpc } from '../../fixtures/rpc.ts'
 
 const call = (rest: string) => `{"jsonrpc":"2.0",${rest}}`
 const chainId = call('"id":1,"method":"eth_chainId","params":[]')
 const only = (...methods: Method[]) => new Map(methods.map((method) => [method.name, method]))
 
-describe('the limiter', () => {
-  test('a refused call: 429, what happened, when to come again', async () => {
+describe('the rate limiter', () => {
+  test('refuses a call with 429, the reason and Retry-After', async () => {
     const rpc = testRpc({ perSecond: 1 })
     expect((await rpc.send(chainId)).status).toBe(200)
     const { text, status, headers } = await rpc.send(chainId)
@@ -23,7 +23,7 @@ describe('the limiter', () => {
       data: { reason: 'rate', limit: 1, used: 1, cost: 1 },
     })
   })
-  test('a batch is charged whole, before any of it runs', async () => {
+  test('charges a batch as a whole before any item runs', async () => {
     let runs = 0
     const counted = frontMethod({
       name: 'test_count',
@@ -43,7 +43,7 @@ describe('the limiter', () => {
     expect((await rpc.send(`[${item},${item}]`)).status).toBe(200)
     expect(runs).toBe(2)
   })
-  test('notifications, bad items and bad bodies cost as well', async () => {
+  test('charges notifications, invalid items and invalid bodies too', async () => {
     const rpc = testRpc({ perSecond: 3 })
     await rpc.send(call('"method":"eth_chainId"'))
     await rpc.send('[1]')
@@ -52,38 +52,47 @@ describe('the limiter', () => {
   })
 })
 
-describe('without a promise', () => {
+describe('a response without a promise', () => {
   const client: Client = {
-    ...{ address: '127.0.0.1', endpoint: 'flashblocks', notify: undefined, isGone: false },
+    address: '127.0.0.1',
+    endpoint: 'flashblocks',
+    notify: undefined,
+    isGone: false,
     signal: new AbortController().signal,
   }
   const block = call('"id":2,"method":"eth_getBlockTransactionCountByNumber","params":["latest"]')
   const wrong = call('"id":3,"method":"eth_nothing"')
   const cases: [name: string, body: string, isAtOnce: boolean][] = [
-    ['a call of the front', chainId, true],
-    ['a batch of them, with errors', `[${chainId},${block},${wrong},1]`, true],
+    ['a call that the front runs', chainId, true],
+    ['a batch of such calls and errors', `[${chainId},${block},${wrong},1]`, true],
     ['a batch of notifications', `[${call('"method":"eth_chainId"')}]`, true],
-    ['a call of a worker', call('"id":4,"method":"eth_call","params":[{}]'), false],
-    ['a batch with one', `[${chainId},${call('"id":4,"method":"eth_call","params":[{}]')}]`, false],
+    ['a call that a worker runs', call('"id":4,"method":"eth_call","params":[{}]'), false],
+    [
+      'a batch with such a call',
+      `[${chainId},${call('"id":4,"method":"eth_call","params":[{}]')}]`,
+      false,
+    ],
   ]
-  test.each(cases)('%s', async (_, body, isAtOnce) => {
+  test.each(cases)('is given exactly where no worker is needed: %s', async (_, body, isAtOnce) => {
     const rpc = testRpc()
-    const answered = rpc.answer(body, client)
-    expect(answered instanceof Promise).toBe(!isAtOnce)
-    expect(await answered).toEqual(await testRpc().answer(body, client))
+    const response = rpc.respond(body, client)
+    expect(response instanceof Promise).toBe(!isAtOnce)
+    expect(await response).toEqual(await testRpc().respond(body, client))
   })
 })
 
-describe('views', () => {
+describe('a request', () => {
   const block =
     '{"jsonrpc":"2.0","id":1,"method":"eth_getBlockTransactionCountByNumber","params":["latest"]}'
-  test('a view that vanishes is taken anew', async () => {
+  test('is repeated on a new view when its view disappears', async () => {
     const rpc = testRpc()
     rpc.memory.failNext(3)
-    expect((await rpc.ask('eth_getBlockTransactionCountByNumber', ['latest'])).result).toBe('0x0')
+    expect((await rpc.request('eth_getBlockTransactionCountByNumber', ['latest'])).result).toBe(
+      '0x0',
+    )
     expect(rpc.memory.leaks()).toBe(0)
   })
-  test('a batch starts again without repeating what it changed', async () => {
+  test('in a batch is repeated without its changes when the view disappears', async () => {
     let effects = 0
     const effect = frontMethod({
       name: 'test_effect',
@@ -102,7 +111,7 @@ describe('views', () => {
     expect(rpc.memory.leaks()).toBe(0)
   })
   test.each([false, true])(
-    'that are many share the time between two turns of the event loop; they wait: %s',
+    'in one of many batches shares the time of a turn; waiting methods: %s',
     async (isWaiting) => {
       const worked: number[] = []
       let turn = 0
@@ -129,13 +138,13 @@ describe('views', () => {
       )
       clearImmediate(ticking)
       expect(worked).toHaveLength(62)
-      const most = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
-      expect(most).toBeLessThanOrEqual(4)
+      const max = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
+      expect(max).toBeLessThanOrEqual(4)
       expect(ended[0]).toBe('small')
     },
   )
-  test('that all go on in the same turn of the event loop share its time', async () => {
-    const gate = Promise.withResolvers<void>()
+  test('in a large batch shares the time of a turn when all items continue at once', async () => {
+    const blocker = Promise.withResolvers<void>()
     const worked: number[] = []
     let turn = 0
     const work = frontMethod({
@@ -144,34 +153,34 @@ describe('views', () => {
       params: [],
       result: quantityResult('n'),
       async handler(context) {
-        await gate.promise
+        await blocker.promise
         await context.turn()
         return worked.push(turn)
       },
     })
     const rpc = testRpc({ extra: only(work), clockStepMs: 4 })
-    const answered = rpc.send(`[${Array(40).fill(call('"id":1,"method":"test_work"'))}]`)
-    setTimeout(gate.resolve, 100)
+    const response = rpc.send(`[${Array(40).fill(call('"id":1,"method":"test_work"'))}]`)
+    setTimeout(blocker.resolve, 100)
     let ticking = setImmediate(function tick() {
       turn++
       ticking = setImmediate(tick)
     })
-    expect((await answered).status).toBe(200)
+    expect((await response).status).toBe(200)
     clearImmediate(ticking)
-    const most = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
-    expect([worked.length, most <= 4]).toEqual([40, true])
+    const max = Math.max(...worked.map((at) => worked.filter((one) => one === at).length))
+    expect([worked.length, max <= 4]).toEqual([40, true])
   })
-  test('one that never stands still ends at the deadline', async () => {
+  test('ends at its timeout when its view always disappears', async () => {
     const rpc = testRpc({ clockStepMs: 100 })
     rpc.memory.failNext(Number.POSITIVE_INFINITY)
-    const reply = await rpc.ask('eth_getBlockTransactionCountByNumber', ['latest'])
+    const reply = await rpc.request('eth_getBlockTransactionCountByNumber', ['latest'])
     expect(reply.error).toMatchObject({ code: -32002, data: { limitMs: 5_000 } })
     const { text } = await rpc.send(`[${block},${chainId}]`)
     const replies = JSON.parse(text!) as Reply[]
     expect(replies.map((one) => one.error?.code ?? one.result)).toEqual([-32002, '0xc4'])
     expect(rpc.memory.leaks()).toBe(0)
   })
-  describe('that vanish under every trace', () => {
+  describe('whose traces always lose their view', () => {
     const stale = (onCall: (method: string) => void = () => {}) => ({
       clockStepMs: 100,
       limits: { callMs: 5_000, traceMs: 20_000 },
@@ -186,12 +195,12 @@ describe('views', () => {
     const message = call('"id":2,"method":"eth_call","params":[{}]')
     const late = (limitMs: number) => ({ code: -32002, data: { limitMs } })
 
-    test('a trace is tried again until its own deadline, and says that one', async () => {
+    test('is retried until the timeout of traces, which the error names', async () => {
       const { error } = JSON.parse((await testRpc(stale()).send(trace)).text!) as Reply
       expect(error).toMatchObject(late(20_000))
       expect((error!.data as { readonly elapsedMs: number }).elapsedMs).toBeGreaterThan(20_000)
     })
-    test('so is a batch of traces; reads of the front do not hurry it', async () => {
+    test('as a batch of traces is retried until the timeout of traces', async () => {
       let runs = 0
       const rpc = testRpc(stale(() => void runs++))
       const { text } = await rpc.send(`[${trace},${chainId},${trace}]`)
@@ -205,7 +214,7 @@ describe('views', () => {
       expect(times.elapsedMs).toBeGreaterThan(20_000)
       expect(runs).toBeGreaterThan(2)
     })
-    test('in a batch of both each is tried until its own deadline, and says that one', async () => {
+    test('as a batch of traces and calls retries each until its own timeout', async () => {
       const runs = { eth_call: 0, debug_traceTransaction: 0 }
       const rpc = testRpc(stale((method) => void runs[method as keyof typeof runs]++))
       const { text } = await rpc.send(`[${trace},${message},${chainId}]`)
@@ -221,19 +230,19 @@ describe('views', () => {
       expect(traced).toBeGreaterThan(20_000)
       expect(called).toBeGreaterThan(5_000)
       expect(called).toBeLessThan(10_000)
-      // Once it is late it does not run again.
+      // A late call does not run again.
       expect(runs.eth_call).toBeLessThan(runs.debug_traceTransaction)
       expect(rpc.memory.leaks()).toBe(0)
     })
-    test('a trace gets its answer after the call beside it has run out of time', async () => {
-      // How often the trace has run more than the call.
-      let ahead = 0
+    test('as a batch gets the result of a trace after the timeout of a call', async () => {
+      // Counts how many more runs the trace had than the call.
+      let newer = 0
       const rpc = testRpc({
         ...stale(),
         executor: () => ({
           async execute({ method }) {
-            ahead += method.name === 'eth_call' ? -1 : 1
-            return ahead > 1 ? { result: '"traced"' } : { stale: true }
+            newer += method.name === 'eth_call' ? -1 : 1
+            return newer > 1 ? { result: '"traced"' } : { stale: true }
           },
         }),
       })
@@ -245,13 +254,13 @@ describe('views', () => {
       ])
     })
   })
-  test('pruned history is an error of its own', async () => {
+  test('for pruned history gets a separate error', async () => {
     const rpc = testRpc()
     rpc.memory.failNext(1, 'pruned')
-    const reply = await rpc.ask('eth_getBlockTransactionCountByNumber', ['latest'])
+    const reply = await rpc.request('eth_getBlockTransactionCountByNumber', ['latest'])
     expect(reply.error).toMatchObject({ code: -32001, data: { newest: '0x0' } })
   })
-  test('a bug is an internal error, reported once', async () => {
+  test('that hits a bug gets an internal error, and the bug is reported once', async () => {
     const broken = frontMethod({
       name: 'test_broken',
       summary: 'Throws.',
@@ -271,12 +280,12 @@ describe('views', () => {
       },
     })
     const rpc = testRpc({ extra: only(broken, refused) })
-    expect((await rpc.ask('test_broken')).error).toEqual({
+    expect((await rpc.request('test_broken')).error).toEqual({
       code: -32603,
       message: 'internal error',
     })
     expect(rpc.bugs).toHaveLength(1)
-    expect((await rpc.ask('test_refused')).error).toEqual({
+    expect((await rpc.request('test_refused')).error).toEqual({
       code: -32000,
       message: 'no',
       data: { why: 'é' },
@@ -285,15 +294,15 @@ describe('views', () => {
   })
 })
 
-describe('answers', () => {
-  test('say where they stand among the flashblocks', async () => {
+describe('a response', () => {
+  test('names its flashblock in X-Flashblock', async () => {
     const rpc = testRpc()
     const { headers } = await rpc.send(chainId)
     expect(headers['X-Flashblock']).toBe('0:0:0x0000000000000001')
     expect((await rpc.send(chainId, { endpoint: 'standard' })).headers).toEqual({})
   })
   test.each([false, true])(
-    'say where a worker read, though nobody holds that any more; in pieces: %s',
+    'names the flashblock that the worker read, even when released; in pieces: %s',
     async (isInPieces) => {
       const executor = (local: Executor): Executor => ({
         async execute(call) {
@@ -308,19 +317,19 @@ describe('answers', () => {
         },
       })
       const rpc = testRpc({ executor })
-      const places: (string | undefined)[] = []
-      for (let asked = 0; asked < 3; asked++) {
-        const asking = `{"to":"0x${'c'.repeat(40)}","data":"0x0${asked}"}`
-        const body = call(`"id":1,"method":"eth_call","params":[${asking},"pending"]`)
+      const flashblockIds: (string | undefined)[] = []
+      for (let requested = 0; requested < 3; requested++) {
+        const requester = `{"to":"0x${'c'.repeat(40)}","data":"0x0${requested}"}`
+        const body = call(`"id":1,"method":"eth_call","params":[${requester},"pending"]`)
         const { headers, text } = await rpc.send(body)
         expect(JSON.parse(text!)).toMatchObject({ result: '0x' })
-        places.push(headers['X-Flashblock'])
+        flashblockIds.push(headers['X-Flashblock'])
       }
       const payload = (id: number) => `0x${id.toString(16).padStart(16, '0')}`
-      expect(places).toEqual([0, 2, 4].map((number) => `${number}:0:${payload(number + 1)}`))
+      expect(flashblockIds).toEqual([0, 2, 4].map((number) => `${number}:0:${payload(number + 1)}`))
     },
   )
-  test('that are large go out one by one, with a turn for others between', async () => {
+  test('that is large leaves a turn for other requests', async () => {
     const result = JSON.stringify('x'.repeat(300_000))
     const executor = () => ({ execute: async () => ({ result }) })
     const rpc = testRpc({ executor })
@@ -340,9 +349,9 @@ describe('answers', () => {
     clearImmediate(ticking)
     expect(new Set(turns).size).toBe(4)
   })
-  test('beyond the size of one answer', async () => {
+  test('above the maximum size is an error', async () => {
     const rpc = testRpc({ limits: { responseBytes: 100 } })
-    const reply = await rpc.ask('eth_getBlockByNumber', ['latest', false])
+    const reply = await rpc.request('eth_getBlockByNumber', ['latest', false])
     expect(reply.error).toMatchObject({ code: -32003, data: { limit: 100 } })
   })
 })

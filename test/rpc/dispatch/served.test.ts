@@ -1,9 +1,9 @@
-/** Which methods are served where, and how they describe themselves. */
+/** Each endpoint serves certain methods, which describe themselves. */
 import { describe, expect, test } from 'vitest'
 import { methods, methodsOf } from '../../../rpc/methods/index.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
-/** The service's list for the standard endpoint. */
+/** The service documents this list for the standard endpoint. */
 const LISTED =
   `web3_clientVersion web3_sha3 net_version eth_protocolVersion eth_syncing eth_gasPrice eth_blockNumber
 eth_chainId eth_getBalance eth_getStorageAt eth_getTransactionCount eth_getBlockTransactionCountByNumber
@@ -15,7 +15,7 @@ eth_getUncleCountByBlockNumber eth_getUncleByBlockHashAndIndex eth_getUncleByBlo
 eth_unsubscribe txpool_content debug_traceBlockByHash debug_traceBlockByNumber debug_traceTransaction`.split(
     /\s+/,
   )
-/** What its flashblocks endpoint has besides. */
+/** The service's flashblocks endpoint has these methods in addition. */
 const FLASHBLOCKS = [
   'eth_getBlockReceipts',
   'eth_getRawTransactionByHash',
@@ -27,13 +27,13 @@ const names = (endpoint: 'standard' | 'flashblocks', set: 'all' | 'standard') =>
 const sorted = (list: readonly string[]) => list.toSorted((a, b) => (a < b ? -1 : 1))
 
 describe('--methods standard', () => {
-  test('serves exactly the list', () => {
+  test('serves exactly the methods of the list', () => {
     expect(names('standard', 'standard')).toEqual(sorted(LISTED))
     expect(names('flashblocks', 'standard')).toEqual(sorted([...LISTED, ...FLASHBLOCKS]))
   })
-  test('a method beyond it does not exist', async () => {
+  test('refuses other methods as not available', async () => {
     const rpc = testRpc({ set: 'standard' })
-    const reply = await rpc.ask('eth_feeHistory', ['0x1', 'latest'])
+    const reply = await rpc.request('eth_feeHistory', ['0x1', 'latest'])
     expect(reply.error).toEqual({
       code: -32601,
       message: 'the method eth_feeHistory does not exist/is not available',
@@ -42,13 +42,13 @@ describe('--methods standard', () => {
 })
 
 describe('every method', () => {
-  test('is under its own name', () => {
+  test('has its own name in the table', () => {
     for (const [name, method] of methods) expect(method.name).toBe(name)
   })
-  test('is on the flashblocks endpoint when it is on the standard one', () => {
+  test('of the standard endpoint is on the flashblocks endpoint too', () => {
     for (const name of names('standard', 'all')) expect(names('flashblocks', 'all')).toContain(name)
   })
-  test('takes no parameter after one that may be left out, if it must be there', () => {
+  test('has no required parameter after an optional one', () => {
     for (const { params } of methods.values()) {
       const required = params.map((one) => one.required)
       expect(required.lastIndexOf(true)).toBeLessThan(
@@ -56,21 +56,21 @@ describe('every method', () => {
       )
     }
   })
-  test('is in a document that is made once for a block', async () => {
+  test('is in rpc.discover, which is cached for each block', async () => {
     const rpc = testRpc()
     const before = rpc.stats().cache.hits
-    const [first, second] = [await rpc.ask('rpc.discover'), await rpc.ask('rpc.discover')]
+    const [first, second] = [await rpc.request('rpc.discover'), await rpc.request('rpc.discover')]
     expect(second.result).toEqual(first.result)
     expect(rpc.stats().cache.hits).toBe(before + 1)
   })
-  test('is in the document of its endpoint, with the schemas that decode it', async () => {
+  test('is in rpc.discover of its endpoint, with the schemas of its parameters', async () => {
     const rpc = testRpc()
     type Described = {
       name: string
       summary: string
       params: { name: string; required: boolean; schema: object }[]
     }
-    const { result } = await rpc.ask('rpc.discover')
+    const { result } = await rpc.request('rpc.discover')
     const document = result as { openrpc: string; methods: Described[] }
     expect(document.openrpc).toMatch(/^1\./)
     expect(document.methods.map(({ name }) => name)).toEqual([
@@ -88,8 +88,8 @@ describe('every method', () => {
       for (const { schema } of params) expect(Object.keys(schema).length).toBeGreaterThan(0)
     }
   })
-  test('names its namespace among the modules', async () => {
-    const { result } = await testRpc().ask('rpc_modules')
+  test('has its namespace in rpc_modules', async () => {
+    const { result } = await testRpc().request('rpc_modules')
     expect(result).toMatchObject({ eth: '1.0', net: '1.0', web3: '1.0', rpc: '1.0', txpool: '1.0' })
   })
 })

@@ -4,12 +4,12 @@ import { ViewError } from '../../../engine/state/reader.ts'
 import { shareViews } from '../../../rpc/dispatch/shared-views.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
 
-/** A reader that says how often a view was opened. */
+/** Makes a reader that counts how often a view was opened. */
 function counted() {
   const memory = memoryChain()
   let opened = 0
   const reader: ChainReader = {
-    newestRecord: memory.newestRecord,
+    newestSnapshot: memory.newestSnapshot,
     newestOfAll: memory.newestOfAll,
     adopt: memory.adopt,
     lease(endpoint) {
@@ -21,7 +21,7 @@ function counted() {
   return { memory, shared, opened: () => opened }
 }
 
-test('one view for all who read the newest record, one for each endpoint', () => {
+test('all readers of the newest snapshot share one view per endpoint', () => {
   const { shared, opened } = counted()
   const [one, two] = [shared.lease('flashblocks'), shared.lease('flashblocks')]
   expect(two.view).toBe(one.view)
@@ -33,7 +33,7 @@ test('one view for all who read the newest record, one for each endpoint', () =>
   expect(opened()).toBe(2)
 })
 
-test('who reads an older record keeps it; the last one gives it back', () => {
+test('readers of an older snapshot keep their view until the last one releases it', () => {
   const { memory, shared } = counted()
   const [one, two] = [shared.lease('flashblocks'), shared.lease('flashblocks')]
   memory.publish({ canonical: memory.make(memory.genesis) })
@@ -47,7 +47,7 @@ test('who reads an older record keeps it; the last one gives it back', () => {
   expect(memory.leaks()).toBe(0)
 })
 
-test('a view that was found void is not given to the next', () => {
+test('a void view is not given to the next reader', () => {
   const { memory, shared, opened } = counted()
   const lease = shared.lease('flashblocks')
   memory.failNext(1, 'void')
@@ -60,7 +60,7 @@ test('a view that was found void is not given to the next', () => {
   expect(shared.lease('flashblocks').view).toBe(next.view)
 })
 
-test('blocks that tags name, and their state, are found once', () => {
+test('blocks of tags and their state are looked up once per view', () => {
   const { shared } = counted()
   const { view } = shared.lease('flashblocks')
   const block = view.block({ tag: 'pending' })!
@@ -68,7 +68,7 @@ test('blocks that tags name, and their state, are found once', () => {
   expect(view.state(block)).toBe(view.state(block))
 })
 
-test('a view is given back once', () => {
+test('a view may be released only once', () => {
   const { shared } = counted()
   const lease = shared.lease('standard')
   lease.release()

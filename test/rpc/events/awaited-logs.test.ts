@@ -1,4 +1,7 @@
-/** The range of blocks of a filter and of a subscription to logs: go-ethereum's rules (eth/filters: SubscribeLogs). */
+/**
+ * The block ranges of log filters and subscriptions follow go-ethereum's rules (eth/filters:
+ * SubscribeLogs).
+ */
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { execute, filled, log, transfer } from '../../fixtures/executed.ts'
@@ -20,10 +23,10 @@ function grow(rpc: Rpc): MemoryBlock {
 const numbers = (logs: unknown) =>
   (logs as Json[]).map((one) => `${Number(one['blockNumber'])}${one['removed'] ? ' removed' : ''}`)
 
-describe.each(['standard', 'flashblocks'] as const)('%s', (endpoint) => {
+describe.each(['standard', 'flashblocks'] as const)('log ranges on the %s endpoint', (endpoint) => {
   const INVALID = 'invalid block range params'
   const PENDING = 'pending logs are not supported'
-  const ranges: [range: object, told: readonly string[] | string][] = [
+  const ranges: [range: object, emitted: readonly string[] | string][] = [
     [{}, ['3', '4', '5']],
     [{ fromBlock: null, toBlock: null }, ['3', '4', '5']],
     [{ fromBlock: 'latest', toBlock: 'latest' }, ['3', '4', '5']],
@@ -52,29 +55,32 @@ describe.each(['standard', 'flashblocks'] as const)('%s', (endpoint) => {
     [{ fromBlock: 'pending', toBlock: 'pending' }, PENDING],
     [
       { fromBlock: { flashblock: { number: 1, index: 0 } } },
-      'logs to come are of blocks: no flashblock bounds their range',
+      'a range of future logs starts and ends at blocks, not at a flashblock',
     ],
   ]
-  test.each(ranges)('eth_newFilter and logs: %j', async (range, told) => {
-    const rpc = testRpc()
-    const one = testSubscriber(endpoint)
-    for (let at = 0; at < 2; at++) grow(rpc)
-    const made = await rpc.ask('eth_newFilter', [range], { endpoint })
-    const { error } = await rpc.ask('eth_subscribe', ['logs', range], one.client)
-    if (typeof told === 'string') {
-      expect([made.error, error]).toEqual(
-        [told, told].map((message) => ({ code: -32602, message })),
-      )
-      expect(rpc.stats()).toMatchObject({ filters: 0, subscriptions: 0 })
-      return
-    }
-    const id = await subscribed(rpc, one, 'logs', range)
-    for (let at = 0; at < 3; at++) grow(rpc)
-    const changes = await rpc.ask('eth_getFilterChanges', [made.result], { endpoint })
-    expect(numbers(changes.result)).toEqual(told)
-    expect(numbers(one.of(id))).toEqual(told)
-  })
-  test('what is removed within the range comes again, and nothing outside it', async () => {
+  test.each(ranges)(
+    'follow the geth rules in eth_newFilter and logs: %j',
+    async (range, emitted) => {
+      const rpc = testRpc()
+      const one = testSubscriber(endpoint)
+      for (let at = 0; at < 2; at++) grow(rpc)
+      const made = await rpc.request('eth_newFilter', [range], { endpoint })
+      const { error } = await rpc.request('eth_subscribe', ['logs', range], one.client)
+      if (typeof emitted === 'string') {
+        expect([made.error, error]).toEqual(
+          [emitted, emitted].map((message) => ({ code: -32602, message })),
+        )
+        expect(rpc.stats()).toMatchObject({ filters: 0, subscriptions: 0 })
+        return
+      }
+      const id = await subscribed(rpc, one, 'logs', range)
+      for (let at = 0; at < 3; at++) grow(rpc)
+      const changes = await rpc.request('eth_getFilterChanges', [made.result], { endpoint })
+      expect(numbers(changes.result)).toEqual(emitted)
+      expect(numbers(one.of(id))).toEqual(emitted)
+    },
+  )
+  test('apply to removed and new logs of a reorg', async () => {
     const rpc = testRpc()
     const one = testSubscriber(endpoint)
     const id = await subscribed(rpc, one, 'logs', { fromBlock: '0x2', toBlock: '0x2' })

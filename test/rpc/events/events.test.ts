@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
-import type { Client } from '../../../rpc/seam/client.ts'
+import type { Client } from '../../../rpc/core/client.ts'
 import { CONTRACT, execute, filled, log, TOPIC, transfer } from '../../fixtures/executed.ts'
 import type { MemoryBlock } from '../../fixtures/memory-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
@@ -9,7 +9,7 @@ import { type Json, subscribed, testSubscriber } from '../../fixtures/subscriber
 type Rpc = ReturnType<typeof testRpc>
 let nonce = 0n
 
-/** A block with as many logs, one transaction each. */
+/** Makes a block with this many logs, one transaction each. */
 function blockOn(rpc: Rpc, parent: MemoryBlock, logs = 1, salt = 0): MemoryBlock {
   const transactions = Array.from({ length: logs }, () => transfer(nonce++))
   return rpc.memory.make(parent, {
@@ -31,16 +31,16 @@ const created = async (
   method: string,
   params: unknown[] = [],
   client: Partial<Client> = {},
-) => (await rpc.ask(method, params, client)).result as string
+) => (await rpc.request(method, params, client)).result as string
 const changes = async (rpc: Rpc, id: string) =>
-  (await rpc.ask('eth_getFilterChanges', [id])).result as unknown[]
-const places = (logs: unknown) =>
+  (await rpc.request('eth_getFilterChanges', [id])).result as unknown[]
+const locations = (logs: unknown) =>
   (logs as Json[]).map(
     (one) => `${one['blockNumber']}/${one['logIndex']}${one['removed'] ? ' removed' : ''}`,
   )
 
-describe('filters', () => {
-  test('blocks: each once, in order, from the filter on', async () => {
+describe('a filter', () => {
+  test('returns each block after its creation once, in order', async () => {
     const rpc = testRpc()
     grow(rpc)
     const id = await created(rpc, 'eth_newBlockFilter')
@@ -49,7 +49,7 @@ describe('filters', () => {
     expect(await changes(rpc, id)).toEqual([hashOf(one), hashOf(two)])
     expect(await changes(rpc, id)).toEqual([])
   })
-  test('a block that is not canonical yet is no news, on either endpoint', async () => {
+  test('ignores a block that is not canonical yet, on either endpoint', async () => {
     const rpc = testRpc()
     const id = await created(rpc, 'eth_newBlockFilter')
     const { canonical } = rpc.memory.heads
@@ -59,20 +59,20 @@ describe('filters', () => {
     rpc.memory.publish({ canonical: block })
     expect(await changes(rpc, id)).toEqual([hashOf(block)])
   })
-  test('a poll between complete and canonical waits a moment for the block it was told of', async () => {
+  test('waits briefly during a poll for a complete block to become canonical', async () => {
     const rpc = testRpc()
     const id = await created(rpc, 'eth_newBlockFilter')
     const { canonical } = rpc.memory.heads
     const block = blockOn(rpc, canonical)
     rpc.memory.publish({ canonical, complete: block })
     const polled = changes(rpc, id)
-    const elsewhere = await rpc.ask('eth_getFilterChanges', [id], { endpoint: 'standard' })
+    const elsewhere = await rpc.request('eth_getFilterChanges', [id], { endpoint: 'standard' })
     expect(elsewhere.result).toEqual([])
     expect(rpc.memory.leaks()).toBe(0)
     rpc.memory.publish({ canonical: block })
     expect(await polled).toEqual([hashOf(block)])
   })
-  test('logs: those that match; gone blocks take theirs back, newest first', async () => {
+  test('returns matching logs, and after a reorg removed logs, newest first', async () => {
     const rpc = testRpc()
     const id = await created(rpc, 'eth_newFilter', [
       { address: bytesToHex(CONTRACT), topics: [bytesToHex(TOPIC)] },
@@ -80,104 +80,110 @@ describe('filters', () => {
     const other = await created(rpc, 'eth_newFilter', [{ topics: [bytesToHex(filled(32, 1))] }])
     const base = grow(rpc, 2)
     grow(rpc)
-    expect(places(await changes(rpc, id))).toEqual(['0x1/0x0', '0x1/0x1', '0x2/0x0'])
+    expect(locations(await changes(rpc, id))).toEqual(['0x1/0x0', '0x1/0x1', '0x2/0x0'])
     const branch = blockOn(rpc, base, 1, 1)
     rpc.memory.publish({ canonical: blockOn(rpc, branch, 0, 1) })
-    expect(places(await changes(rpc, id))).toEqual(['0x2/0x0 removed', '0x2/0x0'])
+    expect(locations(await changes(rpc, id))).toEqual(['0x2/0x0 removed', '0x2/0x0'])
     const root = rpc.memory.genesis
     rpc.memory.publish({ canonical: blockOn(rpc, root, 0, 2) })
-    expect(places(await changes(rpc, id))).toEqual([
+    expect(locations(await changes(rpc, id))).toEqual([
       '0x2/0x0 removed',
       '0x1/0x1 removed',
       '0x1/0x0 removed',
     ])
     expect(await changes(rpc, other)).toEqual([])
   })
-  test('logs within the heights asked for', async () => {
+  test('returns only logs within its block range', async () => {
     const rpc = testRpc()
     const id = await created(rpc, 'eth_newFilter', [{ fromBlock: '0x2', toBlock: '0x3' }])
     for (let at = 0; at < 4; at++) grow(rpc)
-    expect(places(await changes(rpc, id))).toEqual(['0x2/0x0', '0x3/0x0'])
+    expect(locations(await changes(rpc, id))).toEqual(['0x2/0x0', '0x3/0x0'])
   })
-  test('all logs of a filter, before and after it was made', async () => {
+  test('returns all of its logs on request, from before and after its creation', async () => {
     const rpc = testRpc()
     grow(rpc)
     const id = await created(rpc, 'eth_newFilter', [
       { fromBlock: '0x0', address: bytesToHex(CONTRACT) },
     ])
     grow(rpc)
-    expect(places((await rpc.ask('eth_getFilterLogs', [id])).result)).toEqual([
+    expect(locations((await rpc.request('eth_getFilterLogs', [id])).result)).toEqual([
       '0x1/0x0',
       '0x2/0x0',
     ])
-    expect(places(await changes(rpc, id))).toEqual(['0x2/0x0'])
+    expect(locations(await changes(rpc, id))).toEqual(['0x2/0x0'])
     const blocks = await created(rpc, 'eth_newBlockFilter')
-    expect((await rpc.ask('eth_getFilterLogs', [blocks])).error?.message).toBe('filter not found')
+    expect((await rpc.request('eth_getFilterLogs', [blocks])).error?.message).toBe(
+      'filter not found',
+    )
   })
-  test('the query of a filter is checked again when it is run', async () => {
+  test('is checked against the limits again when eth_getFilterLogs runs it', async () => {
     const rpc = testRpc({ limits: { logsBlocks: 1 } })
     const id = await created(rpc, 'eth_newFilter', [{ fromBlock: '0x0' }])
     grow(rpc)
-    expect((await rpc.ask('eth_getFilterLogs', [id])).error?.code).toBe(-32005)
+    expect((await rpc.request('eth_getFilterLogs', [id])).error?.code).toBe(-32005)
   })
-  test('pooled transactions', async () => {
+  test('returns pooled transactions, as hashes or as objects', async () => {
     const rpc = testRpc()
     const hashes = await created(rpc, 'eth_newPendingTransactionFilter')
-    const whole = await created(rpc, 'eth_newPendingTransactionFilter', [true])
+    const full = await created(rpc, 'eth_newPendingTransactionFilter', [true])
     const transaction = transfer(nonce++)
-    await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+    await rpc.request('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
     const hash = bytesToHex(transaction.hash)
     expect(await changes(rpc, hashes)).toEqual([hash])
-    expect(await changes(rpc, whole)).toEqual([expect.objectContaining({ hash, blockHash: null })])
+    expect(await changes(rpc, full)).toEqual([expect.objectContaining({ hash, blockHash: null })])
   })
-  test('removed, and forgotten when nobody polls', async () => {
+  test('ends on eth_uninstallFilter, or when nobody polls it', async () => {
     const rpc = testRpc()
     const [one, two, three] = [
       await created(rpc, 'eth_newBlockFilter'),
       await created(rpc, 'eth_newBlockFilter'),
       await created(rpc, 'eth_newBlockFilter'),
     ]
-    expect((await rpc.ask('eth_uninstallFilter', [one])).result).toBe(true)
-    expect((await rpc.ask('eth_uninstallFilter', [one])).result).toBe(false)
-    expect((await rpc.ask('eth_getFilterChanges', [one])).error?.code).toBe(-32000)
+    expect((await rpc.request('eth_uninstallFilter', [one])).result).toBe(true)
+    expect((await rpc.request('eth_uninstallFilter', [one])).result).toBe(false)
+    expect((await rpc.request('eth_getFilterChanges', [one])).error?.code).toBe(-32000)
     rpc.advance(200_000)
     await changes(rpc, two)
     rpc.advance(200_000)
     grow(rpc)
     expect(rpc.stats().filters).toBe(1)
-    expect((await rpc.ask('eth_getFilterChanges', [three])).error?.message).toBe('filter not found')
+    expect((await rpc.request('eth_getFilterChanges', [three])).error?.message).toBe(
+      'filter not found',
+    )
     expect(await changes(rpc, two)).toHaveLength(1)
   })
-  test('no more than may, and what was removed makes room', async () => {
+  test('is refused above the limit of its client until another one is removed', async () => {
     const rpc = testRpc({ limits: { filtersPerClient: 2 } })
     const id = await created(rpc, 'eth_newBlockFilter')
     await created(rpc, 'eth_newFilter', [{}])
-    const third = await rpc.ask('eth_newBlockFilter')
+    const third = await rpc.request('eth_newBlockFilter')
     expect(third.error).toMatchObject({ code: -32005, data: { reason: 'cap', limit: 2 } })
     expect(await created(rpc, 'eth_newBlockFilter', [], { address: '10.0.0.9' })).toMatch(/^0x/)
-    await rpc.ask('eth_uninstallFilter', [id])
+    await rpc.request('eth_uninstallFilter', [id])
     expect(await created(rpc, 'eth_newBlockFilter')).toMatch(/^0x/)
   })
   test.each([{ filterItems: 2 }, { filterBytes: 140 }])(
-    'one that overflows ends instead of leaving a gap (%j)',
+    'ends when it overflows, instead of leaving a gap (%j)',
     async (limits) => {
       const rpc = testRpc({ limits })
       const id = await created(rpc, 'eth_newBlockFilter')
       for (let at = 0; at < 2; at++) grow(rpc)
       expect(rpc.stats().filters).toBe(1)
       grow(rpc)
-      expect((await rpc.ask('eth_getFilterChanges', [id])).error?.message).toBe('filter not found')
+      expect((await rpc.request('eth_getFilterChanges', [id])).error?.message).toBe(
+        'filter not found',
+      )
       expect(rpc.stats()).toMatchObject({ filters: 0, filterBytes: 0 })
     },
   )
-  test('bad ones are refused', async () => {
+  test('with too many addresses is refused', async () => {
     const rpc = testRpc()
     expect(
-      (await rpc.ask('eth_newFilter', [{ address: Array(1_001).fill(bytesToHex(CONTRACT)) }])).error
-        ?.code,
+      (await rpc.request('eth_newFilter', [{ address: Array(1_001).fill(bytesToHex(CONTRACT)) }]))
+        .error?.code,
     ).toBe(-32000)
   })
-  test('a jump of many blocks comes whole', async () => {
+  test('returns all blocks when the chain advances by many at once', async () => {
     const rpc = testRpc()
     const id = await created(rpc, 'eth_newBlockFilter')
     let tip = rpc.memory.genesis
@@ -195,8 +201,8 @@ describe('filters', () => {
   })
 })
 
-describe('subscriptions', () => {
-  test('heads and logs of canonical blocks, each once, with what a reorg takes back', async () => {
+describe('a subscription', () => {
+  test('emits canonical heads and logs once, and the removed logs of a reorg', async () => {
     const rpc = testRpc()
     const one = testSubscriber()
     const { of } = one
@@ -213,7 +219,7 @@ describe('subscriptions', () => {
       ['0x2', hashOf(lost)],
       ['0x2', hashOf(branch)],
     ])
-    expect(places(of(logs))).toEqual([
+    expect(locations(of(logs))).toEqual([
       '0x1/0x0',
       '0x2/0x0',
       '0x2/0x0 removed',
@@ -223,7 +229,7 @@ describe('subscriptions', () => {
     expect((of(logs)[2] as Json)['blockHash']).toBe(hashOf(lost))
     expect(of(none)).toEqual([])
   })
-  test('nothing of what is only pending', async () => {
+  test('to newHeads emits no pending block', async () => {
     const rpc = testRpc()
     const one = testSubscriber()
     const { sent } = one
@@ -232,14 +238,14 @@ describe('subscriptions', () => {
     rpc.memory.publish({ canonical, pending: blockOn(rpc, canonical) })
     expect(sent).toEqual([])
   })
-  test('the id goes out before the first event', async () => {
+  test('gets its id before its first event', async () => {
     const rpc = testRpc()
     const one = testSubscriber()
     const { of, sent } = one
-    const asked = rpc.ask('eth_subscribe', ['newHeads'], one.client)
+    const request = rpc.request('eth_subscribe', ['newHeads'], one.client)
     await Promise.resolve()
     const block = grow(rpc)
-    const id = (await asked).result
+    const id = (await request).result
     const before = sent.length
     await new Promise(setImmediate)
     expect(before).toBe(0)
@@ -247,30 +253,34 @@ describe('subscriptions', () => {
     const next = grow(rpc)
     expect((of(id).at(-1) as Json)['hash']).toBe(hashOf(next))
   })
-  test('pooled transactions, as hashes or whole', async () => {
+  test('emits pooled transactions, as hashes or as objects', async () => {
     const rpc = testRpc()
     const one = testSubscriber()
     const { of } = one
     const hashes = await subscribed(rpc, one, 'newPendingTransactions')
-    const whole = await subscribed(rpc, one, 'newPendingTransactions', true)
+    const full = await subscribed(rpc, one, 'newPendingTransactions', true)
     const transaction = transfer(nonce++)
-    await rpc.ask('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
+    await rpc.request('eth_sendRawTransaction', [bytesToHex(transaction.raw)])
     const hash = bytesToHex(transaction.hash)
     expect(of(hashes)).toEqual([hash])
-    expect(of(whole)).toEqual([expect.objectContaining({ hash, nonce: expect.any(String) })])
+    expect(of(full)).toEqual([expect.objectContaining({ hash, nonce: expect.any(String) })])
   })
-  test('end when asked to by their own connection, once', async () => {
+  test('ends once, on the request of its own connection only', async () => {
     const rpc = testRpc()
     const [mine, foreign] = [testSubscriber(), testSubscriber()]
     const id = await subscribed(rpc, mine, 'newHeads')
-    const ask = async ({ client }: { client: Client }) => rpc.ask('eth_unsubscribe', [id], client)
-    expect((await ask(foreign)).error).toEqual({ code: -32000, message: 'subscription not found' })
-    expect((await ask(mine)).result).toBe(true)
-    expect((await ask(mine)).error?.code).toBe(-32000)
+    const request = async ({ client }: { client: Client }) =>
+      rpc.request('eth_unsubscribe', [id], client)
+    expect((await request(foreign)).error).toEqual({
+      code: -32000,
+      message: 'subscription not found',
+    })
+    expect((await request(mine)).result).toBe(true)
+    expect((await request(mine)).error?.code).toBe(-32000)
     grow(rpc)
     expect(mine.sent).toEqual([])
   })
-  test('end with their connection', async () => {
+  test('ends with its connection', async () => {
     const rpc = testRpc()
     const one = testSubscriber()
     const { sent, close } = one
@@ -280,17 +290,17 @@ describe('subscriptions', () => {
     expect(rpc.stats().subscriptions).toBe(0)
     grow(rpc)
     expect(sent).toEqual([])
-    expect((await rpc.ask('eth_subscribe', ['newHeads'], one.client)).error?.code).toBe(-32601)
+    expect((await rpc.request('eth_subscribe', ['newHeads'], one.client)).error?.code).toBe(-32601)
   })
-  test('no more than may on one connection', async () => {
+  test('is refused above the limit of its connection until another one ends', async () => {
     const rpc = testRpc({ limits: { subscriptionsPerConnection: 1 } })
     const one = testSubscriber()
     const id = await subscribed(rpc, one, 'syncing')
-    expect((await rpc.ask('eth_subscribe', ['newHeads'], one.client)).error).toMatchObject({
+    expect((await rpc.request('eth_subscribe', ['newHeads'], one.client)).error).toMatchObject({
       code: -32005,
       data: { limit: 1 },
     })
-    await rpc.ask('eth_unsubscribe', [id], one.client)
+    await rpc.request('eth_unsubscribe', [id], one.client)
     expect(await subscribed(rpc, one, 'newHeads')).toMatch(/^0x/)
   })
   const refused: [params: unknown[], message: string][] = [
@@ -320,16 +330,16 @@ describe('subscriptions', () => {
       'invalid argument 1: json: cannot unmarshal string into Go value of type bool',
     ],
   ]
-  test.each(refused)('%j is refused', async (params, message) => {
-    const reply = await testRpc().ask('eth_subscribe', params, testSubscriber().client)
+  test.each(refused)('with the parameters %j is refused', async (params, message) => {
+    const reply = await testRpc().request('eth_subscribe', params, testSubscriber().client)
     expect(reply.error).toEqual({ code: -32602, message })
   })
-  test('a later one starts afresh: what came while there was none is not told', async () => {
+  test('that starts after another one ended does not emit blocks from in between', async () => {
     const rpc = testRpc()
     const one = testSubscriber()
     const { of } = one
     const first = await subscribed(rpc, one, 'newHeads')
-    await rpc.ask('eth_unsubscribe', [first], one.client)
+    await rpc.request('eth_unsubscribe', [first], one.client)
     grow(rpc)
     const second = await subscribed(rpc, one, 'newHeads')
     const block = grow(rpc)

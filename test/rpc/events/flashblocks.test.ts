@@ -1,4 +1,7 @@
-/** Subscriptions to flashblocks: what each kind tells, once, in order, and what it refuses. */
+/**
+ * Each kind of flashblock subscription emits its events once and in order, and refuses invalid
+ * parameters.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ChainReader, ChainView, LeasedView } from '../../../engine/chain/types.ts'
@@ -11,7 +14,7 @@ import { memoryChain } from '../../fixtures/memory-chain.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { type Json, subscribed, testSubscriber } from '../../fixtures/subscriber.ts'
 
-const KEPT = { filterItems: 100_000 }
+const RETAINED = { filterItems: 100_000 }
 function start(options: Parameters<typeof testRpc>[0] = {}) {
   const rpc = testRpc(options)
   const chain = new FlashblockChain(rpc.memory)
@@ -25,8 +28,8 @@ const hashesOf = (results: readonly unknown[]) =>
     .filter(({ type }) => type === 'transaction')
     .map(({ transaction }) => (transaction as Json)['txHash'])
 
-describe('X Layer: flashblocks', () => {
-  test('a header with each flashblock, then its transactions in order', async () => {
+describe('the flashblocks subscription of X Layer', () => {
+  test('emits the header of each flashblock, then its transactions in order', async () => {
     const { chain, one, subscribe } = start()
     const id = await subscribe('flashblocks', { headerInfo: true })
     const [a, b, c] = chain.transactions(3)
@@ -34,10 +37,10 @@ describe('X Layer: flashblocks', () => {
     chain.publish()
     chain.flashblock([b!, c!])
     chain.publish()
-    const [first, told, second, ...rest] = events(one.of(id))
+    const [first, emitted, second, ...rest] = events(one.of(id))
     expect(first).toMatchObject({ type: 'header', header: { number: '0x1', gasUsed: '0x5208' } })
     expect((first!['header'] as Json)['size']).toMatch(/^0x/)
-    expect(told).toEqual({ type: 'transaction', transaction: { txHash: hashOf(a!) } })
+    expect(emitted).toEqual({ type: 'transaction', transaction: { txHash: hashOf(a!) } })
     expect(second).toMatchObject({ type: 'header', header: { number: '0x1', gasUsed: '0xf618' } })
     expect(rest).toEqual([
       { type: 'transaction', transaction: { txHash: hashOf(b!) } },
@@ -49,7 +52,7 @@ describe('X Layer: flashblocks', () => {
     [true, false],
     [false, true],
     [true, true],
-  ])('txInfo %j, txReceipt %j: what was asked for and no more', async (txInfo, txReceipt) => {
+  ])('with txInfo %j and txReceipt %j emits only those parts', async (txInfo, txReceipt) => {
     const { rpc, chain, one, subscribe } = start()
     const id = await subscribe('flashblocks', { subTxFilter: { txInfo, txReceipt } })
     const [a] = chain.transactions(1)
@@ -57,15 +60,15 @@ describe('X Layer: flashblocks', () => {
     chain.publish()
     const { transaction } = events(one.of(id))[0] as { transaction: Json }
     const txHash = hashOf(a!)
-    const info = (await rpc.ask('eth_getTransactionByHash', [txHash])).result
-    const receipt = (await rpc.ask('eth_getTransactionReceipt', [txHash])).result
+    const info = (await rpc.request('eth_getTransactionByHash', [txHash])).result
+    const receipt = (await rpc.request('eth_getTransactionReceipt', [txHash])).result
     expect(transaction).toEqual({
       txHash,
       ...(txInfo ? { txData: info } : {}),
       ...(txReceipt ? { receipt } : {}),
     })
   })
-  test('addresses: sender, recipient or who emitted a log, each transaction once', async () => {
+  test('matches addresses of senders, recipients and logs, each transaction once', async () => {
     const { chain, one, subscribe } = start()
     const filter = (...addresses: string[]) => ({ subTxFilter: { subscribeAddresses: addresses } })
     const [sender, contract] = [bytesToHex(SENDER), bytesToHex(CONTRACT)]
@@ -106,7 +109,7 @@ describe('X Layer: flashblocks', () => {
     ],
     [[true], 'params[1]: expected an object {headerInfo, subTxFilter}, got true'],
     [[{}, {}], 'too many arguments, want at most 2'],
-    [[{}, { since: '1:0', more: 1 }], 'params[2]: unknown field "more": "since" stands alone'],
+    [[{}, { since: '1:0', more: 1 }], 'params[2]: unknown field "more", expected only since'],
     [
       [{}, { since: '1' }],
       'params[2]: expected {"since":"number:index"} or {"since":"number:index:payload"}',
@@ -116,16 +119,16 @@ describe('X Layer: flashblocks', () => {
       'too many subscribe addresses',
     ],
   ]
-  test.each(refused)('%j is refused', async (params, message) => {
+  test.each(refused)('refuses the parameters %j', async (params, message) => {
     const { rpc, one } = start()
-    const reply = await rpc.ask('eth_subscribe', ['flashblocks', ...params], one.client)
+    const reply = await rpc.request('eth_subscribe', ['flashblocks', ...params], one.client)
     expect(reply.error).toEqual({ code: -32602, message })
     expect(rpc.stats().subscriptions).toBe(0)
   })
 })
 
-describe("Base's kinds", () => {
-  test('newFlashblocks: the block so far, transactions whole', async () => {
+describe('the flashblock subscriptions of Base', () => {
+  test('newFlashblocks emits the block so far, with full transactions', async () => {
     const { rpc, chain, one, subscribe } = start()
     const id = await subscribe('newFlashblocks')
     const sent = chain.transactions(3)
@@ -135,22 +138,23 @@ describe("Base's kinds", () => {
     chain.publish()
     const blocks = one.of(id)
     expect(blocks).toHaveLength(2)
-    expect(blocks[1]).toEqual((await rpc.ask('eth_getBlockByNumber', ['pending', true])).result)
+    expect(blocks[1]).toEqual((await rpc.request('eth_getBlockByNumber', ['pending', true])).result)
     expect((blocks[0] as { transactions: unknown[] }).transactions).toHaveLength(1)
   })
-  test('newFlashblockTransactions: a hash, or the transaction with its logs', async () => {
+  test('newFlashblockTransactions emits hashes, or transactions with their logs', async () => {
     const { rpc, chain, one, subscribe } = start()
     const hashes = await subscribe('newFlashblockTransactions')
-    const whole = await subscribe('newFlashblockTransactions', true)
+    const full = await subscribe('newFlashblockTransactions', true)
     const sent = chain.transactions(2)
     chain.payload(sent)
     chain.publish()
     expect(one.of(hashes)).toEqual(sent.map(hashOf))
-    const { result } = await rpc.ask('eth_getTransactionByHash', [hashOf(sent[1]!)])
-    const receipt = (await rpc.ask('eth_getTransactionReceipt', [hashOf(sent[1]!)])).result as Json
-    expect(one.of(whole)[1]).toEqual({ ...(result as Json), logs: receipt['logs'] })
+    const { result } = await rpc.request('eth_getTransactionByHash', [hashOf(sent[1]!)])
+    const receipt = (await rpc.request('eth_getTransactionReceipt', [hashOf(sent[1]!)]))
+      .result as Json
+    expect(one.of(full)[1]).toEqual({ ...(result as Json), logs: receipt['logs'] })
   })
-  test('pendingLogs: those that match; of what a second payload leaves out they come again, removed', async () => {
+  test('pendingLogs emits matching logs, and removed ones of a replaced payload', async () => {
     const { chain, one, subscribe } = start()
     const id = await subscribe('pendingLogs', { address: bytesToHex(CONTRACT) })
     const none = await subscribe('pendingLogs', { address: bytesToHex(filled(20, 1)) })
@@ -160,22 +164,22 @@ describe("Base's kinds", () => {
     chain.publish()
     chain.flashblock([b!])
     chain.publish()
-    const told = one.of(id) as Json[]
-    expect(told.map(({ removed }) => removed)).toEqual([false, false])
-    // The same first transaction in the same block: it is where it was said to be.
+    const emitted = one.of(id) as Json[]
+    expect(emitted.map(({ removed }) => removed)).toEqual([false, false])
+    // The first transaction of the block is the same, so its log keeps its position.
     chain.payload([a!, c!])
     chain.publish()
     const [, old, gone, fresh] = one.of(id) as Json[]
     expect(gone).toEqual({ ...old, removed: true })
     expect(fresh).toMatchObject({ transactionHash: hashOf(c!), logIndex: '0x1', removed: false })
-    // Another block altogether.
+    // The next block is entirely different.
     chain.payload([a!], 1)
     chain.publish()
     expect(one.of(id)).toHaveLength(7)
     expect(one.of(all)).toEqual(one.of(id))
     expect(one.of(none)).toEqual([])
   })
-  test('pendingLogs of a range of blocks: those within it, also when they are removed', async () => {
+  test('pendingLogs with a block range emits logs within it, also removed ones', async () => {
     const { chain, one, subscribe } = start()
     const all = await subscribe('pendingLogs', { fromBlock: 'pending', toBlock: 'pending' })
     const [a, b] = chain.transactions(2)
@@ -209,25 +213,25 @@ describe("Base's kinds", () => {
       [{ transactionHashes: Array(201).fill(`0x${'11'.repeat(32)}`) }],
       'more than 200 items',
     ],
-    ['newHeads', [{ since: '1:0' }], '"since" is for subscriptions to flashblocks'],
-  ] as const)('%s %j is refused', async (kind, params, message) => {
+    ['newHeads', [{ since: '1:0' }], '"since" works only with flashblocks, newFlashblocks, '],
+  ] as const)('%s with the parameters %j is refused', async (kind, params, message) => {
     const { rpc, one } = start()
-    const { error } = await rpc.ask('eth_subscribe', [kind, ...params], one.client)
+    const { error } = await rpc.request('eth_subscribe', [kind, ...params], one.client)
     expect(error).toMatchObject({ code: -32602, message: expect.stringContaining(message) })
   })
-  test('not on the standard endpoint, which knows of no flashblocks', async () => {
+  test('are refused on the standard endpoint', async () => {
     const { rpc } = start()
     const { client } = testSubscriber('standard')
     for (const params of [['flashblocks', {}], ['newFlashblocks'], ['pendingLogs']]) {
-      const { error } = await rpc.ask('eth_subscribe', params, client)
+      const { error } = await rpc.request('eth_subscribe', params, client)
       expect(error?.code).toBe(-32602)
       expect(error?.message).toContain('flashblocks endpoint')
     }
   })
 })
 
-describe("go-ethereum's transactionReceipts", () => {
-  test('preconfirmed on one endpoint, when canonical on the other; lists of those that are wanted', async () => {
+describe('the transactionReceipts subscription of go-ethereum', () => {
+  test('emits preconfirmed receipts, or canonical ones on the standard endpoint', async () => {
     const { rpc, chain, one, subscribe } = start()
     const standard = testSubscriber('standard')
     const sent = chain.transactions(3)
@@ -248,13 +252,13 @@ describe("go-ethereum's transactionReceipts", () => {
     chain.confirm()
     chain.publish()
     expect(hashes(standard.of(sealed))).toEqual([[hashOf(sent[1]!)]])
-    const { result } = await rpc.ask('eth_getTransactionReceipt', [hashOf(sent[1]!)])
+    const { result } = await rpc.request('eth_getTransactionReceipt', [hashOf(sent[1]!)])
     expect(standard.of(sealed)).toEqual([[result]])
     expect(one.of(all)).toHaveLength(2)
   })
 })
 
-describe('since', () => {
+describe('a subscription with since', () => {
   const grown = async (limits = {}) => {
     const world = start({ limits })
     const { rpc, chain } = world
@@ -271,12 +275,12 @@ describe('since', () => {
     chain.payload([sent[3]!])
     chain.publish()
     before.close()
-    // Nobody listens meanwhile.
+    // Nobody is subscribed meanwhile.
     chain.flashblock([sent[4]!])
     chain.publish()
     return { ...world, sent }
   }
-  test('what came since is told first, then what comes', async () => {
+  test('emits the events after that flashblock first, then new ones', async () => {
     const { chain, one, subscribe, sent } = await grown()
     const id = await subscribe('newFlashblockTransactions', { since: '1:1' })
     const last = await subscribe('flashblocks', {}, { since: '2:0' })
@@ -288,13 +292,13 @@ describe('since', () => {
     chain.publish()
     expect(one.of(id)).toEqual(sent.slice(2).map(hashOf))
   })
-  test('of blocks so far the newest of each is enough', async () => {
+  test('to newFlashblocks emits only the newest state of each block', async () => {
     const { one, subscribe } = await grown()
     const id = await subscribe('newFlashblocks', { since: '1:0' })
     const counts = (one.of(id) as { transactions: unknown[] }[]).map((b) => b.transactions.length)
     expect(counts).toEqual([3, 2])
   })
-  test('a place that is not held: one marker, and all that is held of later', async () => {
+  test('gets one gap event when that flashblock is no longer retained', async () => {
     const { one, subscribe, sent } = await grown({ replayFlashblocks: 2 })
     const id = await subscribe('newFlashblockTransactions', { since: '1:0' })
     const [gap, ...rest] = one.of(id)
@@ -304,10 +308,10 @@ describe('since', () => {
       next: expect.stringMatching(/^2:0:0x[0-9a-f]{16}$/),
     })
     expect(rest).toEqual(sent.slice(3, 5).map(hashOf))
-    const ahead = await subscribe('newFlashblockTransactions', { since: '9:0' })
-    expect(one.of(ahead)).toEqual([{ type: 'gap', since: '9:0', next: null }])
+    const newer = await subscribe('newFlashblockTransactions', { since: '9:0' })
+    expect(one.of(newer)).toEqual([{ type: 'gap', since: '9:0', next: null }])
   })
-  test('of another payload there is a gap, of its own there is none', async () => {
+  test('gets a gap for an unknown payload, and none for a known one', async () => {
     const { rpc, one, subscribe } = await grown()
     const { payloadId } = rpc.memory.heads.pending
     const gone = await subscribe('pendingLogs', { since: '2:0:0xffffffffffffffff' })
@@ -315,26 +319,26 @@ describe('since', () => {
     const held = await subscribe('pendingLogs', { since: `2:0:${payloadId}` })
     expect((one.of(held) as Json[]).map(({ removed }) => removed)).toEqual([false])
   })
-  test('logs whose place has gone since come as removed', async () => {
+  test('emits logs of a replaced payload as removed', async () => {
     const { chain, one, subscribe, sent } = await grown()
     chain.payload([sent[5]!], 1)
     chain.publish()
     const id = await subscribe('pendingLogs', null, { since: '2:0' })
-    const told = (one.of(id) as Json[]).map((log) => [log['transactionHash'], log['removed']])
-    expect(told).toEqual([
+    const emitted = (one.of(id) as Json[]).map((log) => [log['transactionHash'], log['removed']])
+    expect(emitted).toEqual([
       [hashOf(sent[4]!), false],
       [hashOf(sent[4]!), true],
       [hashOf(sent[3]!), true],
       [hashOf(sent[5]!), false],
     ])
   })
-  test('more than a client may have unread is cut, and said to be', async () => {
+  test('gets a gap when its backlog exceeds the send queue', async () => {
     const { one, subscribe, sent } = await grown({ sendQueueBytes: 800 })
     const id = await subscribe('newFlashblockTransactions', { since: '1:0' })
     expect(one.of(id)[0]).toMatchObject({ type: 'gap', since: '1:0' })
     expect(one.of(id).slice(1)).toEqual(sent.slice(3, 5).map(hashOf))
   })
-  test('after a minute without listeners nothing is read, and what is in memory is told again', async () => {
+  test('emits flashblocks from memory when nobody subscribed for a minute', async () => {
     const { rpc, chain, one, subscribe, sent } = await grown()
     rpc.advance(60_001)
     chain.flashblock([sent[5]!])
@@ -344,8 +348,8 @@ describe('since', () => {
   })
 })
 
-describe('a chain that goes on from a later block', () => {
-  test('nothing is taken back, and what lies between is a gap', async () => {
+describe('a chain that continues from a later block', () => {
+  test('gives a gap for the missing blocks and removes nothing', async () => {
     const memory = memoryChain()
     let oldest = 0n
     const reader: ChainReader = { ...memory, lease: (at) => hiding(memory.lease(at), () => oldest) }
@@ -355,11 +359,11 @@ describe('a chain that goes on from a later block', () => {
     const logs = await subscribed(rpc, one, 'pendingLogs')
     const hashes = await subscribed(rpc, one, 'newFlashblockTransactions')
     const sent = chain.transactions(9)
-    const told: Transaction[] = []
-    const next = (transaction: Transaction, isShown: boolean) => {
+    const emitted: Transaction[] = []
+    const next = (transaction: Transaction, isVisible: boolean) => {
       chain.payload([transaction])
-      if (isShown) chain.publish()
-      if (isShown) told.push(transaction)
+      if (isVisible) chain.publish()
+      if (isVisible) emitted.push(transaction)
       chain.seal()
       chain.confirm()
     }
@@ -368,7 +372,7 @@ describe('a chain that goes on from a later block', () => {
     oldest = 6n
     for (const transaction of sent.slice(6)) next(transaction, true)
     const [a, b, c, gap, ...rest] = one.of(hashes)
-    expect([a, b, c, ...rest]).toEqual(told.map(hashOf))
+    expect([a, b, c, ...rest]).toEqual(emitted.map(hashOf))
     expect(gap).toMatchObject({ type: 'gap', since: expect.stringMatching(/^3:0:0x/) })
     expect((gap as Json)['next']).toMatch(/^7:0:0x/)
     const removed = (one.of(logs) as Json[]).filter((log) => log['removed'] === true)
@@ -379,7 +383,7 @@ describe('a chain that goes on from a later block', () => {
   })
 })
 
-/** The same view, but what is older than a block is not here. */
+/** Wraps a view that lacks all blocks below the oldest one. */
 function hiding(leased: LeasedView, oldest: () => bigint): LeasedView {
   const { view } = leased
   const block: ChainView['block'] = (selector) => {
@@ -391,8 +395,8 @@ function hiding(leased: LeasedView, oldest: () => bigint): LeasedView {
   return { ...leased, release: () => leased.release(), view: { ...view, block } }
 }
 
-describe('delivery', () => {
-  test('all of a flashblock in one write, over all subscriptions of a connection', async () => {
+describe('delivery to a connection', () => {
+  test('writes all events of one flashblock at once, over all subscriptions', async () => {
     const { chain, one, subscribe } = start()
     await subscribe('flashblocks', { headerInfo: true })
     await subscribe('pendingLogs')
@@ -401,7 +405,7 @@ describe('delivery', () => {
     chain.publish()
     expect(one.writes.map((write) => write.length)).toEqual([1 + 5 + 5 + 5])
   })
-  test('who takes no more has no subscription any more, and the others do not notice', async () => {
+  test('ends the subscriptions of a stalled client and of no other', async () => {
     const { rpc, chain, one, subscribe } = start()
     const id = await subscribe('newFlashblockTransactions')
     const slow = testSubscriber()
@@ -415,7 +419,7 @@ describe('delivery', () => {
     expect(one.of(id)).toEqual(sent.map(hashOf))
     expect(rpc.stats()).toMatchObject({ subscriptions: 1, subscribersSlow: 1 })
   })
-  test('how little is held changes nothing of what is told', async () => {
+  test('emits every transaction, however few flashblocks are retained', async () => {
     const { chain, one, subscribe } = start({ limits: { replayFlashblocks: 1 } })
     const id = await subscribe('newFlashblockTransactions')
     const sent = chain.transactions(9)
@@ -426,7 +430,7 @@ describe('delivery', () => {
     }
     expect(one.of(id)).toEqual(sent.map(hashOf))
   })
-  test('a view that goes while it is read costs nothing', async () => {
+  test('emits every transaction once after failed reads of the chain', async () => {
     const { rpc, chain, one, subscribe } = start()
     const id = await subscribe('newFlashblockTransactions')
     const sent = chain.transactions(2)
@@ -471,17 +475,17 @@ function apply(chain: FlashblockChain, step: Step): void {
   if (step.op === 'flashblock') chain.flashblock(chain.transactions(step.count))
   else if (step.op === 'payload') chain.payload(chain.transactions(step.count), step.salt)
   else if (step.op === 'again') {
-    // A payload that begins as the one before did.
+    // The new payload starts like the one before.
     const { transactions, header } = chain.pending
-    const begun = transactions.slice(0, step.count)
-    chain.payload([...begun, ...chain.transactions(step.salt)], header.mixHash[0])
+    const started = transactions.slice(0, step.count)
+    chain.payload([...started, ...chain.transactions(step.salt)], header.mixHash[0])
   } else if (step.op === 'replace')
     chain.replace(step.depth, chain.transactions(step.count), step.salt)
   else if (step.op === 'rewind') chain.rewind(step.depth)
   else chain[step.op]()
 }
 
-/** `number/hash` of the transactions of the chain, oldest first. */
+/** Lists the transactions of the chain as `number/hash`, oldest first. */
 function onChain(chain: FlashblockChain): string[] {
   const all: string[] = []
   for (let at: typeof chain.pending | undefined = chain.pending; at; at = at.parent) {
@@ -491,12 +495,12 @@ function onChain(chain: FlashblockChain): string[] {
   return all
 }
 
-describe('random histories of flashblocks, second payloads, flushes and reorganisations', () => {
-  test('logs told and taken back are the chain; the other kinds tell the same transactions', async () => {
-    const seen = { removed: 0, told: 0 }
+describe('random histories of flashblocks, second payloads, flushes and reorgs', () => {
+  test('give logs and transactions that match the chain in every subscription', async () => {
+    const seen = { removed: 0, emitted: 0 }
     await fc.assert(
       fc.asyncProperty(fc.array(stepOf, { maxLength: 60, size: 'max' }), async (steps) => {
-        const { rpc, chain, one, subscribe } = start({ limits: KEPT })
+        const { rpc, chain, one, subscribe } = start({ limits: RETAINED })
         const logs = await subscribe('pendingLogs')
         const hashes = await subscribe('newFlashblockTransactions')
         const xlayer = await subscribe('flashblocks', { headerInfo: true })
@@ -522,19 +526,19 @@ describe('random histories of flashblocks, second payloads, flushes and reorgani
             added.push(log['transactionHash'])
           }
         }
-        seen.told += added.length
+        seen.emitted += added.length
         expect(known).toEqual(onChain(chain))
         expect(one.of(hashes)).toEqual(added)
         expect(hashesOf(one.of(xlayer))).toEqual(added)
         const lists = one.of(receipts) as Json[][]
         expect(lists.flat().map(({ transactionHash }) => transactionHash)).toEqual(added)
-        // A header with each flashblock, and a block.
+        // Each flashblock gives a header and a partial block.
         const headers = events(one.of(xlayer)).filter(({ type }) => type === 'header')
-        const told = one.of(blocks) as { hash: string; transactions: Json[] }[]
-        expect(told.map(({ hash }) => hash)).toEqual(
+        const emitted = one.of(blocks) as { hash: string; transactions: Json[] }[]
+        expect(emitted.map(({ hash }) => hash)).toEqual(
           headers.map(({ header }) => (header as Json)['hash']),
         )
-        // Who came later hears the rest, but nothing removed that it was not told.
+        // A later subscriber gets the rest, without removals of events that it did not get.
         for (const { id, from } of late) checkLate(one.of(id) as Json[], one.of(logs).slice(from))
         expect(rpc.bugs).toEqual([])
         one.close()
@@ -542,11 +546,11 @@ describe('random histories of flashblocks, second payloads, flushes and reorgani
       { numRuns: 150 },
     )
     expect(seen.removed).toBeGreaterThan(100)
-    expect(seen.told).toBeGreaterThan(500)
+    expect(seen.emitted).toBeGreaterThan(500)
   })
 })
 
-function checkLate(told: readonly Json[], all: readonly unknown[]): void {
+function checkLate(emitted: readonly Json[], all: readonly unknown[]): void {
   const known = new Set<string>()
   const expected = (all as Json[]).filter((log) => {
     const key = `${log['blockHash']}/${log['logIndex']}`
@@ -554,5 +558,5 @@ function checkLate(told: readonly Json[], all: readonly unknown[]): void {
     known.add(key)
     return true
   })
-  expect(told).toEqual(expected)
+  expect(emitted).toEqual(expected)
 }

@@ -1,8 +1,11 @@
-/** Waits for receipts on both endpoints: each ends with the publish that makes its receipt readable, and what a publish reads is bounded. */
+/**
+ * Waits for receipts on both endpoints end with the publish that makes the receipt readable. The
+ * reads of a publish are limited.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readNewest } from '../../../engine/chain/newest.ts'
 import type { ChainReader, ChainView, Endpoint, LeasedView } from '../../../engine/chain/types.ts'
+import { readNewest } from '../../../engine/chain/view-reads.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { createReceiptWaits } from '../../../rpc/events/receipt-waits.ts'
 import { execute, transfer } from '../../fixtures/executed.ts'
@@ -14,7 +17,7 @@ const TRANSACTIONS = Array.from({ length: 12 }, (_, nonce) => transfer(BigInt(no
 
 type Reads = { found: number; blocks: number; hashes: number }
 
-/** Counts what is read of the views. */
+/** Counts the reads of the views. */
 function counting(chain: MemoryChain): { readonly reader: ChainReader; readonly reads: Reads } {
   const reads: Reads = { found: 0, blocks: 0, hashes: 0 }
   const counted = (view: ChainView): ChainView => ({
@@ -37,8 +40,8 @@ function counting(chain: MemoryChain): { readonly reader: ChainReader; readonly 
     },
   })
   const lease = (endpoint: Endpoint): LeasedView => {
-    const { view, record, release } = chain.lease(endpoint)
-    return { view: counted(view), record, release }
+    const { view, snapshot, release } = chain.lease(endpoint)
+    return { view: counted(view), snapshot, release }
   }
   return { reader: { ...chain, lease }, reads }
 }
@@ -56,7 +59,10 @@ function world() {
   const canRead = (endpoint: Endpoint, { hash }: SignedTransaction) =>
     readNewest(chain, endpoint, (view) => view.findTransaction(hash) !== undefined)
   return {
-    ...{ chain, reads, waits, canRead },
+    chain,
+    reads,
+    waits,
+    canRead,
     hint: () => {
       for (const listener of listeners) listener()
     },
@@ -64,7 +70,7 @@ function world() {
 }
 type World = ReturnType<typeof world>
 
-/** A transaction that cannot be read is waited for. */
+/** Waits for a transaction that cannot be read yet. */
 function waitFor({ waits }: World, endpoint: Endpoint, { hash }: SignedTransaction) {
   const gone = new AbortController()
   const waiting = { isOver: false, stop: () => gone.abort() }
@@ -76,16 +82,16 @@ function waitFor({ waits }: World, endpoint: Endpoint, { hash }: SignedTransacti
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 type Step =
-  /** The pending block has one more flashblock, with so many further transactions. */
+  /** The pending block gets one more flashblock, with this many further transactions. */
   | { readonly is: 'flashblock'; readonly count: number }
-  /** The pending block is complete, and canonical where it says so; the next one begins. */
+  /** The pending block becomes complete, and canonical on demand; the next one starts. */
   | { readonly is: 'seal'; readonly canonical: boolean }
-  /** Whole blocks come at once. */
+  /** Full blocks come at once. */
   | { readonly is: 'blocks'; readonly counts: readonly number[] }
   /** The chain goes on from an older block, with other transactions. */
   | { readonly is: 'reorg'; readonly depth: number; readonly first: number }
   | { readonly is: 'wait'; readonly endpoint: Endpoint; readonly at: number }
-  /** The hint of what was published comes now, and stands for all that was published since the one before. */
+  /** The hint of a publish comes now, and stands for all publishes since the hint before. */
   | { readonly is: 'hint' }
   | { readonly is: 'fail' }
 
@@ -138,7 +144,8 @@ function mover({ chain }: World) {
     const isNext = pending === complete
     const transactions = [...(isNext ? [] : signed(pending)), ...take(count)]
     pending = chain.make(complete, {
-      ...{ executed: execute(transactions), salt: isNext ? ++salt : salt },
+      executed: execute(transactions),
+      salt: isNext ? ++salt : salt,
       index: isNext ? 0 : pending.index! + 1,
       ...(isNext ? {} : { continues: pending }),
     })
@@ -147,8 +154,8 @@ function mover({ chain }: World) {
     if (one.is === 'flashblock') grow(one.count)
     else if (one.is === 'seal') {
       if (pending === complete) grow(1)
-      const whole = { executed: execute(signed(pending)), salt, continues: pending }
-      complete = chain.make(complete, whole)
+      const full = { executed: execute(signed(pending)), salt, continues: pending }
+      complete = chain.make(complete, full)
       pending = complete
       if (one.canonical) canonical = complete
     } else if (one.is === 'blocks') {
@@ -168,7 +175,7 @@ function mover({ chain }: World) {
   }
 }
 
-test('a wait ends with the hint whose view has its receipt, and with no other', async () => {
+test('a wait ends with the first publish whose view has its receipt', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const own = world()
@@ -191,7 +198,7 @@ test('a wait ends with the hint whose view has its receipt, and with no other', 
             expect(wait.isOver).toBe(own.canRead(endpoint, transaction))
           waiting = waiting.filter(({ wait }) => !wait.isOver)
         } else if (one.is === 'fail') {
-          // The view goes while it is read: nothing ends, and the next hint makes up for it.
+          // The view disappears during the read: no wait ends, and the next hint makes up for it.
           own.chain.failNext(1_000)
           own.hint()
           own.chain.failNext(0)
@@ -225,13 +232,13 @@ describe('a publish', () => {
     return { ...own, move, stop }
   }
 
-  test('looks up none of the hashes that are waited for', () => {
+  test('looks up none of the awaited hashes', () => {
     const { move, hint, reads, stop } = start(500)
     for (let index = 0; index < 8; index++) {
       move({ is: 'flashblock', count: 1 })
       hint()
     }
-    // Of each flashblock the new transaction; the canonical head is as it was.
+    // Each flashblock's new transaction is read; the canonical head is unchanged.
     expect(reads).toEqual({ found: 0, blocks: 16, hashes: 8 })
     move({ is: 'seal', canonical: true })
     hint()
@@ -239,7 +246,7 @@ describe('a publish', () => {
     expect(reads.hashes).toBe(8 + 10)
     stop()
   })
-  test('reads nothing where nobody waits', () => {
+  test('reads nothing when no request waits', () => {
     const { move, hint, reads, stop } = start(1)
     stop()
     for (const canonical of [false, true]) {
@@ -250,7 +257,7 @@ describe('a publish', () => {
     }
     expect(reads).toEqual({ found: 0, blocks: 0, hashes: 0 })
   })
-  test('looks each up once where more blocks are new than are followed', async () => {
+  test('looks up each hash once when it brings more blocks than are followed', async () => {
     const own = start(20)
     const wait = waitFor(own, 'standard', TRANSACTIONS[3]!)
     own.move({ is: 'blocks', counts: [...Array.from({ length: 70 }, () => 0), 2] })

@@ -1,12 +1,15 @@
-/** Bodies on their way in, over real sockets: what they are charged, in what they are bounded, and what is done with who sends too much. */
+/**
+ * Request bodies arrive over real sockets. The tests check their charges, their limits, and the
+ * handling of clients that send too much.
+ */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { Responder } from '../../../rpc/core/exchange.ts'
 import type { Server } from '../../../rpc/http/server.ts'
 import { createLimiter, type Limiter } from '../../../rpc/limiter/limiter.ts'
-import type { Answerer } from '../../../rpc/seam/exchange.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
@@ -18,13 +21,16 @@ type Charged = { address: string; points: number }
 const open: Server[] = []
 afterAll(() => Promise.all(open.map((server) => server.close())))
 
-/** A server that answers with what was paid for a body, and what its limiter was asked. */
+/**
+ * Starts a server that responds with the points paid for a body, and records the requests to its
+ * limiter.
+ */
 async function watched(
   options: {
     perSecond?: number
     limits?: object
     now?: () => number
-    /** The limiter answers some turns of the loop later. */
+    /** The limiter responds some turns of the loop later. */
     isLate?: boolean
   } = {},
 ) {
@@ -34,22 +40,22 @@ async function watched(
     keys: 10,
     now: () => Date.now(),
   })
-  const noted: Pick<Limiter, 'charge' | 'held' | 'owe'> = {
+  const recordingLimiter: Pick<Limiter, 'charge' | 'throttled' | 'owe'> = {
     owe: (address, points) => limiter.owe(address, points),
-    held: (address) => limiter.held(address),
+    throttled: (address) => limiter.throttled(address),
     charge(address, points) {
       charges.push({ address, points })
       const charged = limiter.charge(address, points)
       return options.isLate === true ? later(charged) : charged
     },
   }
-  const answer: Answerer = (body, _client, paid) => ({
-    text: JSON.stringify({ characters: body.length, paid: paid?.points }),
+  const respond: Responder = (body, _client, prepaid) => ({
+    text: JSON.stringify({ characters: body.length, prepaid: prepaid?.points }),
     status: 200,
     headers: {},
   })
   const { limits = {}, now = () => performance.now() } = options
-  const started = await startServer({ answer, limiter: noted, limits, now })
+  const started = await startServer({ respond, limiter: recordingLimiter, limits, now })
   open.push(started.server)
   return { ...started, charges, limiter }
 }
@@ -66,14 +72,16 @@ const chunksOf = (text: string, bytes: number) => {
 const chunked = (text: string, bytes: number) =>
   `${HEAD}transfer-encoding: chunked\r\n\r\n${chunksOf(text, bytes)}`
 
-/** Sends it as it is; gives all that comes until the connection ends, or until `until` has come. */
+/**
+ * Sends the text unchanged; gives everything that comes until the end, or until `until` matches.
+ */
 async function exchange(port: number, text: string, until?: RegExp): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
   socket.write(text)
-  return heard(socket, until)
+  return receive(socket, until)
 }
-function heard(socket: Socket, until?: RegExp): Promise<string> {
+function receive(socket: Socket, until?: RegExp): Promise<string> {
   return new Promise((resolve) => {
     let said = ''
     socket.on('data', (piece) => {
@@ -100,39 +108,39 @@ function post(port: number, body: string | Buffer): Promise<{ status: number; te
   })
 }
 
-describe('a body is charged while it comes in', () => {
-  const cases: [name: string, bytes: number, paid: number][] = [
+describe('a request body', () => {
+  const cases: [name: string, bytes: number, prepaid: number][] = [
     ['nothing', 0, 0],
-    ['a point and no more', 65_536, 0],
-    ['a byte more', 65_537, 1],
+    ['as many bytes as a point pays for', 65_536, 0],
+    ['one byte more than a point pays for', 65_537, 1],
     ['a megabyte', 1_000_000, 15],
-    ['all it may', 2_000_000, 30],
+    ['the maximum size', 2_000_000, 30],
   ]
-  test.each(cases)('%s', async (_name, bytes, paid) => {
+  test.each(cases)('is charged by its size while it arrives: %s', async (_name, bytes, prepaid) => {
     const { port, charges } = await watched()
     const { text } = await post(port, 'x'.repeat(bytes))
-    expect(JSON.parse(text)).toEqual({ characters: bytes, paid })
-    expect(sum(charges)).toBe(paid)
+    expect(JSON.parse(text)).toEqual({ characters: bytes, prepaid })
+    expect(sum(charges)).toBe(prepaid)
   })
-  test('in chunks, whose length nobody knows before', async () => {
+  test('is charged in chunks, without a known length', async () => {
     const { port, charges } = await watched()
     const said = await exchange(port, chunked('x'.repeat(200_000), 20_000), /paid/)
-    expect(said).toContain('{"characters":200000,"paid":3}')
+    expect(said).toContain('{"characters":200000,"prepaid":3}')
     expect(sum(charges)).toBe(3)
   })
-  test('many pieces of few bytes cost as much as many bytes', async () => {
+  test('in many small pieces costs as much as a large one', async () => {
     const { port } = await watched()
     const said = await exchange(port, chunked('x'.repeat(510), 1), /paid/)
-    expect(said).toContain('{"characters":510,"paid":3}')
+    expect(said).toContain('{"characters":510,"prepaid":3}')
   })
-  test('by its bytes, not by its letters', async () => {
+  test('is charged by its bytes, not by its characters', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 10, now: () => Date.now() })
     const rpc = testRpc({ limiter })
-    const { server, port } = await startServer({ answer: rpc.answer, limiter })
+    const { server, port } = await startServer({ respond: rpc.respond, limiter })
     open.push(server)
     const long = (letters: number) =>
       `{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion","params":["${'ü'.repeat(letters)}"]}`
-    // 60,000 letters are two points on their way and one as text.
+    // 60,000 letters cost two points as bytes and one as text.
     for (const [at, letters] of [10, 60_000, 60_000].entries()) {
       await post(port, long(letters))
       expect(limiter.charged).toBe([1, 3, 5][at])
@@ -143,16 +151,16 @@ describe('a body is charged while it comes in', () => {
     expect(limiter.charged).toBe(7)
     socket.close()
   })
-  test('letters of several bytes, cut where they should not be', async () => {
+  test('is decoded correctly when pieces cut a character of several bytes', async () => {
     const { port } = await watched()
     const text = 'ü€😀'.repeat(20_000)
     const { text: said } = await post(port, text)
-    expect(JSON.parse(said)).toEqual({ characters: text.length, paid: 2 })
+    expect(JSON.parse(said)).toEqual({ characters: text.length, prepaid: 2 })
   })
 })
 
-describe('what is refused', () => {
-  test('a body that its client cannot pay for is not read, and costs nothing', async () => {
+describe('a body', () => {
+  test('beyond the points of its client is refused unread and costs nothing', async () => {
     const { port, limiter } = await watched({ perSecond: 20 })
     const head = `${HEAD}content-length: 2000000\r\n\r\n`
     const said = await exchange(port, `${head}${'x'.repeat(1_000)}`, /\}\}$/)
@@ -161,57 +169,57 @@ describe('what is refused', () => {
     expect(said).toContain('connection: close')
     expect(limiter.charged).toBe(0)
   })
-  /** What the server reads of the connections that it accepts from now on. */
+  /** Collects the server's sockets of connections that are accepted from now on. */
   function accepted(): Socket[] {
     const sockets: Socket[] = []
-    const note = (message: unknown) => void sockets.push((message as { socket: Socket }).socket)
-    subscribe('net.server.socket', note)
-    onTestFinished(() => void unsubscribe('net.server.socket', note))
+    const record = (message: unknown) => void sockets.push((message as { socket: Socket }).socket)
+    subscribe('net.server.socket', record)
+    onTestFinished(() => void unsubscribe('net.server.socket', record))
     return sockets
   }
   const TWO_READS = 2 * 65_536
   test.each([
     ['at once', false],
-    ['by a store that answers later', true],
-  ])('a body that its client cannot pay for stays unread, refused %s', async (_name, isLate) => {
+    ['by a store that responds later', true],
+  ])('beyond the points of its client stays unread, refused %s', async (_name, isLate) => {
     const sockets = accepted()
     const { port, limiter } = await watched({ perSecond: 20, isLate })
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
     socket.write(`${HEAD}content-length: 2000000\r\n\r\n`)
     socket.write(Buffer.alloc(2_000_000, ' '))
-    const said = await heard(socket)
+    const said = await receive(socket)
     expect(said).toMatch(/^HTTP\/1.1 429 /)
     expect(said).toContain('"reason":"rate"')
     expect(sockets).toHaveLength(1)
     expect(sockets[0]!.bytesRead).toBeLessThanOrEqual(TWO_READS)
     expect(limiter.charged).toBe(0)
   })
-  test('a body in chunks is not read any further than it can be paid for', async () => {
+  test('in chunks is read only while its client has points', async () => {
     const sockets = accepted()
     const { port } = await watched({ perSecond: 4 })
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
     socket.write(chunked('x'.repeat(1_900_000), 50_000))
-    expect(await heard(socket)).toMatch(/^HTTP\/1.1 429 /)
+    expect(await receive(socket)).toMatch(/^HTTP\/1.1 429 /)
     expect(sockets[0]!.bytesRead).toBeLessThanOrEqual(5 * 65_536 + TWO_READS)
   })
-  test('one that became too dear on its way has paid for what was read', async () => {
+  test('in chunks that use up the points is refused, and charged for what was read', async () => {
     const { port, limiter } = await watched({ perSecond: 5 })
     const said = await exchange(port, chunked('x'.repeat(600_000), 50_000), /\}\}/)
     expect(said).toMatch(/^HTTP\/1.1 429 /)
     expect(limiter.charged).toBe(5)
   })
-  test('too many pieces: the connection is closed, and what was read is paid for', async () => {
+  test('in too many pieces closes the connection, and is charged for what was read', async () => {
     const { port, charges } = await watched()
     const said = await exchange(port, chunked('x'.repeat(1_000_000), 1))
-    expect(said === '' || said.includes('content in too many pieces')).toBe(true)
+    expect(said === '' || said.includes('body in too many pieces')).toBe(true)
     expect(sum(charges)).toBe(7)
   })
-  describe('whoever sends too many', () => {
+  describe('from a client that sends too many pieces', () => {
     const shattered = chunked('x'.repeat(10_000), 1)
     const one = `${HEAD}content-length: 2\r\n\r\n{}`
-    /** A server whose clock the test moves. */
+    /** Starts a server whose clock the test moves. */
     async function clocked() {
       let time = 1
       const started = await watched({ limits: { cutOffMs: 5_000 }, now: () => time })
@@ -227,7 +235,7 @@ describe('what is refused', () => {
       return socket
     }
 
-    test('loses the connection of the first such body, and no other', async () => {
+    test('closes its own connection the first time, and no other', async () => {
       const { port, server } = await clocked()
       const idle = await open(port)
       await exchange(port, shattered)
@@ -239,7 +247,7 @@ describe('what is refused', () => {
       expect(await exchange(port, health, /alive/)).toContain('200 OK')
       expect(server.sockets.cutOff).toBe(0)
     })
-    test('is cut off with the second within five seconds: its idle sockets are closed, and it gets no new ones', async () => {
+    test('cuts its client off for five seconds if it is the second in five seconds', async () => {
       const { port, server, pass } = await clocked()
       const idle = await open(port)
       const other = await open(port, '127.0.0.9')
@@ -256,7 +264,7 @@ describe('what is refused', () => {
       pass(5_000)
       expect(await exchange(port, one, /paid/)).toContain('"characters":2')
     })
-    test('is not cut off with the second five seconds later', async () => {
+    test('does not cut its client off if the first one was five seconds earlier', async () => {
       const { port, server, pass } = await clocked()
       await exchange(port, shattered)
       pass(5_000)
@@ -265,38 +273,38 @@ describe('what is refused', () => {
       expect(server.sockets.cutOff).toBe(0)
     })
   })
-  test('an encoding that is not served is no flood, though its length is unknown', async () => {
+  test('in an unknown encoding is refused, but does not count as a flood', async () => {
     const { port, server } = await watched()
     const head = `${HEAD}content-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n`
     expect(await exchange(port, `${head}1\r\nx\r\n`)).toMatch(/^HTTP\/1.1 415 /)
     expect(server.sockets.cutOff).toBe(0)
     expect((await post(port, '{}')).status).toBe(200)
   })
-  test('a refusal for its form that is over the rate costs what was read', async () => {
+  test('too large and above the rate gets 429, and is charged for what was read', async () => {
     const { port, limiter } = await watched({ perSecond: 4, limits: { bodyBytes: 300_000 } })
     const said = await exchange(port, chunked('x'.repeat(400_000), 20_000))
     expect(said).toMatch(/^HTTP\/1.1 429 /)
     expect(limiter.charged).toBe(4)
   })
-  test('too many bytes that are announced: they are paid for when they come', async () => {
+  test('announced as too large is charged for the bytes that arrive', async () => {
     const { port, charges } = await watched({ perSecond: 20 })
     const head = `${HEAD}content-length: 4000000\r\n\r\n`
     const said = await exchange(port, `${head}${'x'.repeat(200_000)}`, /\}\}/)
     expect(said).toMatch(/^HTTP\/1.1 413 /)
     expect(sum(charges)).toBeLessThanOrEqual(4)
   })
-  test('a byte too many in chunks, by whom has used some of its points', async () => {
+  test('in chunks with one byte too many gets 413, not 429', async () => {
     const { port, limiter } = await watched({ perSecond: 100 })
     await limiter.charge('127.0.0.1', 60)
     const body = chunked('x'.repeat(2_000_001), 50_000)
     expect(await exchange(port, body, /\}\}/)).toMatch(/^HTTP\/1.1 413 /)
     expect(limiter.charged).toBe(60 + 31)
   })
-  test('what comes after the refusal is paid for, and not read of whom cannot', async () => {
+  test('that goes on after its refusal is charged, and unread without points', async () => {
     const { port, limiter, charges } = await watched({ perSecond: 10 })
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
-    const isOver = heard(socket)
+    const isOver = receive(socket)
     socket.write(`${HEAD}content-length: 4000000\r\n\r\n`)
     await once(socket, 'data')
     let sent = 0
@@ -310,7 +318,7 @@ describe('what is refused', () => {
     expect(sum(charges)).toBeGreaterThan(10)
     expect(limiter.charged).toBeLessThanOrEqual(10)
   })
-  test('an expectation that is not known is refused as any other request is', async () => {
+  test('with an unknown expectation is refused like any other', async () => {
     const { port, server } = await watched()
     const one = `${HEAD}expect: 100ontinue\r\ncontent-length: 2\r\n\r\n{}`
     const all = one.repeat(3) + one.replace('100ontinue', '100-continue')
@@ -328,7 +336,7 @@ describe('what is refused', () => {
     }
     expect(server.sockets.cutOff).toBe(1)
   })
-  test('more pieces at once than two bodies may have, in however many requests', async () => {
+  test('in few pieces still cuts its client off with too many others at once', async () => {
     const { port, server } = await watched({ limits: { requestsPerTurn: 1, bodyPieces: 100 } })
     const few = chunked('x'.repeat(60), 1)
     expect(await exchange(port, few.repeat(3), /(?:paid[\s\S]*){3}/)).toContain('200')
@@ -339,12 +347,12 @@ describe('what is refused', () => {
     }
     expect(server.sockets.cutOff).toBe(1)
   })
-  test('pieces of a kilobyte are never too many', async () => {
+  test('in pieces of a kilobyte is always accepted', async () => {
     const { port } = await watched()
     const said = await exchange(port, chunked('x'.repeat(1_900_000), 1_024), /paid/)
     expect(said).toContain('"characters":1900000')
   })
-  test('pieces of a kilobyte are never too many in one turn of the event loop', async () => {
+  test('in pieces of a kilobyte is accepted, however many arrive in one turn', async () => {
     const { port, server } = await watched({ limits: { bodyPieces: 10 } })
     for (let time = 0; time < 20; time++) {
       const said = await exchange(port, chunked('x'.repeat(60_000), 1_024), /paid/)
@@ -352,13 +360,13 @@ describe('what is refused', () => {
     }
     expect(server.sockets.cutOff).toBe(0)
   })
-  test('too many bytes in chunks', async () => {
+  test('in chunks above the maximum size gets 413', async () => {
     const { port } = await watched({ limits: { bodyBytes: 100_000 } })
     const said = await exchange(port, chunked('x'.repeat(300_000), 10_000), /\}\}/)
     expect(said).toMatch(/^HTTP\/1.1 413 /)
     expect(said).toContain('content length too large')
   })
-  test('more than may be received at a time', async () => {
+  test('gets 503 above the bytes that its client may have in flight', async () => {
     const limits = { bodiesBytesPerClient: 300_000 }
     const { port } = await watched({ limits })
     const half = connect(port, '127.0.0.1')
@@ -371,18 +379,18 @@ describe('what is refused', () => {
         `${HEAD}content-length: 200000\r\n\r\n${'x'.repeat(150_000)}`,
         /\}\}?$/,
       )
-      // The first one's bytes may not have come yet.
+      // The bytes of the first connection may not have arrived yet.
       if (said.startsWith('HTTP/1.1 503')) break
       expect(said).toBe('')
     }
     half.destroy()
   })
-  test('all that may be received, by few addresses: the largest is cut for who has less', async () => {
+  test('is cut off for a smaller client when memory is full and it is the largest', async () => {
     const { port } = await watched({
       perSecond: 1_000_000,
       limits: { bodiesBytes: 1_300_000, bodiesBytesPerClient: 700_000 },
     })
-    // 640 kB of room each, in chunks of which the last never comes.
+    // The two bodies of 640 kB each come in chunks, of which the last never arrives.
     const said: string[] = []
     const halves = ['127.0.0.8', '127.0.0.9'].map((localAddress) => {
       const socket = connect({ port, host: '127.0.0.1', localAddress })
@@ -392,7 +400,7 @@ describe('what is refused', () => {
       return socket
     })
     const honest = chunked('x'.repeat(100_000), 10_000)
-    // Until the two are here, there is room.
+    // Other bodies are accepted until the two have arrived.
     while (said.length === 0)
       expect(await exchange(port, honest, /paid/)).toContain('"characters":100000')
     expect(said[0]).toMatch(/^HTTP\/1.1 503 [\s\S]*too many bytes are being received/)
@@ -402,40 +410,40 @@ describe('what is refused', () => {
   })
 })
 
-describe('one connection', () => {
-  test('whoever goes on after its refusals is answered when its second is over', async () => {
+describe('a connection', () => {
+  test('of a throttled client is answered when its second is over', async () => {
     const { port, limiter } = await watched({ perSecond: 3 })
     for (let time = 0; time < 6; time++) await limiter.charge('127.0.0.1', 1)
     const startedAt = performance.now()
-    const held = limiter.held('127.0.0.1')!
+    const throttled = limiter.throttled('127.0.0.1')!
     const { status, text } = await post(port, '{}')
     expect(status).toBe(429)
     expect(JSON.parse(text)).toMatchObject({ id: null, error: { code: -32005 } })
-    // Timers may come a millisecond early.
-    expect(performance.now() - startedAt).toBeGreaterThan(held.retryAfterMs - 20)
+    // Timers may fire a millisecond early.
+    expect(performance.now() - startedAt).toBeGreaterThan(throttled.retryAfterMs - 20)
     expect((await post(port, '{}')).status).toBe(200)
   })
-  test('a second request of whom is held ends the connection', async () => {
+  test('is closed at the second request while the first one is throttled', async () => {
     const { port, limiter } = await watched({ perSecond: 1 })
     for (let time = 0; time < 2; time++) await limiter.charge('127.0.0.1', 1)
     const one = `${HEAD}content-length: 2\r\n\r\n{}`
     expect(await exchange(port, one + one)).toBe('')
   })
-  test('more unanswered requests than it may have end it', async () => {
-    const never: Answerer = () => new Promise(() => {})
+  test('is closed above its limit of requests in flight', async () => {
+    const never: Responder = () => new Promise(() => {})
     const limits = { requestsInFlight: 10 }
-    const { server, port } = await startServer({ answer: never, limits })
+    const { server, port } = await startServer({ respond: never, limits })
     open.push(server)
     const one = `${HEAD}content-length: 2\r\n\r\n{}`
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
-    const over = heard(socket)
+    const over = receive(socket)
     socket.write(one.repeat(10))
     await once(socket, 'connect')
     socket.write(one)
     expect(await over).toBe('')
   })
-  test('more headers at once than requests have that mean it end it', async () => {
+  test('is closed when its requests have far too many headers at once', async () => {
     const { server, port } = await startServer({ limits: { requestsInFlight: 50 } })
     open.push(server)
     const many = (headers: number) =>
@@ -445,14 +453,14 @@ describe('one connection', () => {
     const said = await exchange(port, many(600).repeat(6))
     expect(said.match(/HTTP\/1.1 200/g)?.length ?? 0).toBeLessThan(6)
   })
-  test('many that came at once are answered in order, a few a turn', async () => {
-    let most = 0
+  test('gets the responses to pipelined requests in order, a few per turn', async () => {
+    let max = 0
     let now = 0
-    const answer: Answerer = (body) => {
-      most = Math.max(most, ++now)
+    const respond: Responder = (body) => {
+      max = Math.max(max, ++now)
       return { text: body, status: 200, headers: {} }
     }
-    const { server, port } = await startServer({ answer, limits: { requestsPerTurn: 4 } })
+    const { server, port } = await startServer({ respond, limits: { requestsPerTurn: 4 } })
     open.push(server)
     let turn = setImmediate(function spin() {
       now = 0
@@ -463,10 +471,10 @@ describe('one connection', () => {
     const said = await exchange(port, text, /1059$/)
     clearImmediate(turn)
     expect([...said.matchAll(/\r\n\r\n(\d{4})/g)].map((match) => match[1])).toEqual(all)
-    // Those of the first read that are answered at once, and those that waited.
-    expect(most).toBeLessThanOrEqual(8)
+    // The maximum counts requests of the first read with immediate responses, and waiting ones.
+    expect(max).toBeLessThanOrEqual(8)
   })
-  test('one after the other it may have many', async () => {
+  test('may carry many requests one after the other', async () => {
     const { port } = await watched({ limits: { requestsInFlight: 2 } })
     const one = `${HEAD}content-length: 2\r\n\r\n{}`
     const socket = connect(port, '127.0.0.1')
@@ -479,10 +487,10 @@ describe('one connection', () => {
   })
 })
 
-describe('what is no call pays from a purse of its own', () => {
-  test('and is refused when that is empty', async () => {
-    const visits = createLimiter({ perSecond: 3, keys: 10, now: () => Date.now() })
-    const { server, url } = await startServer({ visits })
+describe('requests other than JSON-RPC calls', () => {
+  test('are charged separately, and refused when their points are used up', async () => {
+    const nonRpcRequests = createLimiter({ perSecond: 3, keys: 10, now: () => Date.now() })
+    const { server, url } = await startServer({ nonRpcRequests })
     open.push(server)
     const statuses: number[] = []
     for (const path of ['/', '/healthz', '/nowhere', '/readyz'])

@@ -1,8 +1,8 @@
-/** API keys as callers hand them in: in a header or at the end of a path, over HTTP and WebSocket. */
+/** Callers give API keys in a header or at the end of a path, over HTTP and WebSocket. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ApiKeys, digestOf } from '../../../rpc/core/api-keys.ts'
 import { readKey } from '../../../rpc/http/callers.ts'
 import type { Server } from '../../../rpc/http/server.ts'
-import { ApiKeys, digestOf } from '../../../rpc/seam/api-keys.ts'
 import { openSocket, startServer, talk } from '../../fixtures/sockets.ts'
 
 const KEY = 'partner-key-0123456789'
@@ -13,31 +13,37 @@ const newKeys = () =>
     { name: 'other', digest: digestOf(OTHER), rate: undefined },
   ])
 
-describe('a key of a request', () => {
+describe('the API key of a request', () => {
   type Headers = Readonly<Record<string, string>>
   const cases: [name: string, url: string, headers: Headers, url: string, caller: unknown][] = [
     ['none', '/flashblocks?x=1', {}, '/flashblocks?x=1', undefined],
-    ['a header', '/', { 'x-api-key': KEY }, '/', 'key partner'],
-    ['a bearer', '/', { authorization: `Bearer ${KEY}` }, '/', 'key partner'],
-    ['another scheme', '/', { authorization: `Basic ${KEY}` }, '/', undefined],
-    ['the end of the path', `/${KEY}`, {}, '/', 'key partner'],
-    ['the end of a longer path', `/flashblocks/${KEY}`, {}, '/flashblocks', 'key partner'],
-    ['before a query', `/feed/${OTHER}?since=1:0`, {}, '/feed?since=1:0', 'key other'],
-    ['the path before a header', `/${KEY}`, { 'x-api-key': OTHER }, '/', 'key partner'],
-    ['a path too short for a key', '/flashblocks/short', {}, '/flashblocks/short', undefined],
-    ['a query is no path', `/?a=/${KEY}`, {}, `/?a=/${KEY}`, undefined],
-    ['what nobody has', '/', { 'x-api-key': `${KEY}x` }, '/', 'unknown'],
-    ['what is no key', '/', { 'x-api-key': '' }, '/', 'unknown'],
-    ['what nobody has, in the path', `/${KEY}x`, {}, '/', 'unknown'],
+    ['in a header', '/', { 'x-api-key': KEY }, '/', 'key partner'],
+    ['as a bearer token', '/', { authorization: `Bearer ${KEY}` }, '/', 'key partner'],
+    ['another authorization scheme', '/', { authorization: `Basic ${KEY}` }, '/', undefined],
+    ['at the end of the path', `/${KEY}`, {}, '/', 'key partner'],
+    ['at the end of a longer path', `/flashblocks/${KEY}`, {}, '/flashblocks', 'key partner'],
+    ['in the path, before a query', `/feed/${OTHER}?since=1:0`, {}, '/feed?since=1:0', 'key other'],
+    ['in the path, which precedes a header', `/${KEY}`, { 'x-api-key': OTHER }, '/', 'key partner'],
+    [
+      'a path segment too short for a key',
+      '/flashblocks/short',
+      {},
+      '/flashblocks/short',
+      undefined,
+    ],
+    ['in a query, which is not read', `/?a=/${KEY}`, {}, `/?a=/${KEY}`, undefined],
+    ['an unknown key', '/', { 'x-api-key': `${KEY}x` }, '/', 'unknown'],
+    ['an empty key', '/', { 'x-api-key': '' }, '/', 'unknown'],
+    ['an unknown key in the path', `/${KEY}x`, {}, '/', 'unknown'],
   ]
-  test.each(cases)('%s', (_name, url, headers, left, caller) => {
+  test.each(cases)('identifies the caller: %s', (_name, url, headers, left, caller) => {
     const request = { url, headers, caller: undefined, hasUnknownKey: false }
     readKey(request, newKeys())
     expect(request.url).toBe(left)
     expect(request.hasUnknownKey ? 'unknown' : request.caller).toBe(caller)
   })
 
-  test('that is replaced is nobody’s', () => {
+  test('is unknown once it has been replaced', () => {
     const keys = newKeys()
     expect(keys.rateOf('partner')).toBe(500)
     keys.replace([{ name: 'partner', digest: digestOf(OTHER), rate: 'off' }])
@@ -63,7 +69,7 @@ describe('a server with keys', () => {
   const whoIs = async (path: string, header?: string) =>
     /"address":"([^"]*)","endpoint":"(\w+)"/.exec(await post(path, header))?.slice(1)
 
-  test('knows who asks', async () => {
+  test('identifies the caller of a request', async () => {
     expect(await whoIs('/')).toEqual(['127.0.0.1', 'standard'])
     expect(await whoIs('/', `X-Api-Key: ${KEY}\r\n`)).toEqual(['key partner', 'standard'])
     expect(await whoIs('/flashblocks', `authorization: bearer ${OTHER}\r\n`)).toEqual([
@@ -73,12 +79,12 @@ describe('a server with keys', () => {
     expect(await whoIs(`/${KEY}`)).toEqual(['key partner', 'standard'])
     expect(await whoIs(`/flashblocks/${KEY}?x=1`)).toEqual(['key partner', 'flashblocks'])
   })
-  test('refuses what is nobody’s key, over both', async () => {
+  test('refuses unknown keys over HTTP and WebSocket', async () => {
     expect(await post('/', `X-Api-Key: ${KEY}x\r\n`)).toMatch(/^HTTP\/1.1 401 .*unknown API key/s)
     expect(await post(`/${KEY}x`)).toMatch(/^HTTP\/1.1 401 /)
     await expect(openSocket(`ws://127.0.0.1:${port}/${KEY}x`)).rejects.toThrow('401')
   })
-  test('knows who connects', async () => {
+  test('identifies the caller of a WebSocket', async () => {
     for (const [url, headers] of [
       [`ws://127.0.0.1:${port}/flashblocks/${KEY}`, {}],
       [`ws://127.0.0.1:${port}/flashblocks`, { 'x-api-key': KEY }],
@@ -91,12 +97,12 @@ describe('a server with keys', () => {
   })
 })
 
-test('a server without keys reads none', async () => {
+test('a server without API keys reads no key from the path', async () => {
   const { server, port } = await startServer()
-  const answer = await talk(
+  const response = await talk(
     port,
     `POST /${KEY} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 1\r\n\r\n1`,
   )
-  expect(answer).toMatch(/^HTTP\/1.1 404 /)
+  expect(response).toMatch(/^HTTP\/1.1 404 /)
   await server.close()
 })

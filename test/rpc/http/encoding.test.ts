@@ -1,12 +1,12 @@
-/** Large answers are compressed for whoever asks for it, and nobody else's are. */
+/** Large responses are compressed only for clients that accept it. */
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, zstdDecompress } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { LARGE, LargeResponse, type RpcResponse } from '../../../rpc/core/exchange.ts'
 import { createEncoding } from '../../../rpc/http/encoding.ts'
 import type { Server } from '../../../rpc/http/server.ts'
-import { type Answer, LARGE, LargeAnswer } from '../../../rpc/seam/exchange.ts'
 import { startServer } from '../../fixtures/sockets.ts'
 
 const FROM = 1_000
@@ -18,15 +18,15 @@ const textOf = (characters: number): string => {
 }
 const bytes = new TextEncoder().encode(textOf(3_000))
 const LONG = textOf(2 * LARGE + 77)
-/** By what is asked. */
-const ANSWERS: Readonly<Record<string, Answer>> = {
+/** The responses by request. */
+const RESPONSES: Readonly<Record<string, RpcResponse>> = {
   short: { text: textOf(FROM - 1), status: 200, headers: {} },
   just: { text: textOf(FROM), status: 200, headers: { 'X-Flashblock': '7:1:' } },
-  parts: new LargeAnswer(['[', bytes, ',', LONG, ']'], {}),
+  parts: new LargeResponse(['[', bytes, ',', LONG, ']'], {}),
 }
 const TEXTS: Readonly<Record<string, string>> = {
-  short: ANSWERS['short']!.text!,
-  just: ANSWERS['just']!.text!,
+  short: RESPONSES['short']!.text!,
+  just: RESPONSES['just']!.text!,
   parts: `[${textOf(3_000)},${LONG}]`,
 }
 
@@ -36,18 +36,18 @@ beforeAll(async () => {
   const started = await startServer({
     limits: { compressFromBytes: FROM },
     cors: ['https://app.example'],
-    answer: (body) => ANSWERS[body]!,
+    respond: (body) => RESPONSES[body]!,
   })
   server = started.server
   port = started.port
 })
 afterAll(() => server.close())
 
-async function ask(body: string, headers: Readonly<Record<string, string>>) {
+async function sendRequest(body: string, headers: Readonly<Record<string, string>>) {
   const own = { 'content-type': 'application/json', 'content-length': String(body.length) }
-  const asking = request({ port, method: 'POST', path: '/', headers: { ...own, ...headers } })
-  asking.end(body)
-  const [response] = (await once(asking, 'response')) as [IncomingMessage]
+  const requester = request({ port, method: 'POST', path: '/', headers: { ...own, ...headers } })
+  requester.end(body)
+  const [response] = (await once(requester, 'response')) as [IncomingMessage]
   const chunks: Buffer[] = []
   for await (const chunk of response) chunks.push(chunk as Buffer)
   return { headers: response.headers, data: Buffer.concat(chunks) }
@@ -59,16 +59,19 @@ const DECODERS = {
   zstd: promisify(zstdDecompress),
 } as const
 
-describe.each(Object.keys(DECODERS) as (keyof typeof DECODERS)[])('%s', (coding) => {
-  test.each(['just', 'parts'])('gives the same text: %s', async (body) => {
-    const { headers, data } = await ask(body, { 'accept-encoding': coding })
-    expect(headers['content-encoding']).toBe(coding)
-    expect(headers['vary']).toBe('Origin, Accept-Encoding')
-    expect(Number(headers['content-length'])).toBe(data.length)
-    expect(data.length).toBeLessThan(TEXTS[body]!.length / 2)
-    expect((await DECODERS[coding](data)).toString()).toBe(TEXTS[body])
-  })
-})
+describe.each(Object.keys(DECODERS) as (keyof typeof DECODERS)[])(
+  'the content encoding %s',
+  (coding) => {
+    test.each(['just', 'parts'])('decodes to the same text: %s', async (body) => {
+      const { headers, data } = await sendRequest(body, { 'accept-encoding': coding })
+      expect(headers['content-encoding']).toBe(coding)
+      expect(headers['vary']).toBe('Origin, Accept-Encoding')
+      expect(Number(headers['content-length'])).toBe(data.length)
+      expect(data.length).toBeLessThan(TEXTS[body]!.length / 2)
+      expect((await DECODERS[coding](data)).toString()).toBe(TEXTS[body])
+    })
+  },
+)
 
 test.each([
   ['gzip;q=0.5, br;q=0.9', 'br'],
@@ -81,27 +84,27 @@ test.each([
   ['gzip;q=nonsense', undefined],
   ['deflate', undefined],
   ['', undefined],
-])('of "%s" it takes %s', async (accepted, coding) => {
-  const { headers, data } = await ask('just', { 'accept-encoding': accepted })
+])('accept-encoding "%s" selects %s', async (accepted, coding) => {
+  const { headers, data } = await sendRequest('just', { 'accept-encoding': accepted })
   expect(headers['content-encoding']).toBe(coding)
   if (coding === undefined) expect(data.toString()).toBe(TEXTS['just'])
 })
 
-test('what is short, and what nobody asked for, is sent as it is', async () => {
+test('short responses, and those without accept-encoding, are sent plain', async () => {
   for (const [body, headers] of [
     ['short', { 'accept-encoding': 'gzip' }],
     ['just', {}],
     ['parts', {}],
   ] as const) {
-    const plain = await ask(body, headers)
+    const plain = await sendRequest(body, headers)
     expect(plain.headers['content-encoding']).toBeUndefined()
     expect(plain.data.toString()).toBe(TEXTS[body])
   }
 })
 
-test('headers of the answer stay, also on the way of the router', async () => {
+test('a compressed response has all its headers, also with CORS', async () => {
   const headers = { 'accept-encoding': 'gzip', origin: 'https://app.example' }
-  const routed = await ask('just', headers)
+  const routed = await sendRequest('just', headers)
   expect(routed.headers).toMatchObject({
     'content-encoding': 'gzip',
     'x-flashblock': '7:1:',
@@ -110,55 +113,60 @@ test('headers of the answer stay, also on the way of the router', async () => {
   })
 })
 
-describe('without room', () => {
+describe('compression', () => {
   const request = { headers: { 'accept-encoding': 'gzip' } }
   const to = { address: () => 'here', request, headers: {} }
-  const here = { ...to, response: { destroyed: false } }
+  const alive = { ...to, response: { destroyed: false } }
   const onBug = (error: unknown) => {
     throw error
   }
   const owed: [string, number][] = []
   const limiter = { owe: (...one: [address: string, points: number]) => void owed.push(one) }
 
-  test('an answer is sent as it is, and the next one is compressed again', async () => {
+  test('is skipped at the memory limit, until a response is finished', async () => {
     const limits = { compressFromBytes: FROM, compressingBytes: 1_500 }
     const encoding = createEncoding(limits, { limiter, onBug })
-    const first = encoding.encode(ANSWERS['just']!, here)
+    const first = encoding.encode(RESPONSES['just']!, alive)
     expect(first).toBeDefined()
-    expect(encoding.encode(ANSWERS['just']!, here)).toBeUndefined()
+    expect(encoding.encode(RESPONSES['just']!, alive)).toBeUndefined()
     expect((await first)!.headers['content-encoding']).toBe('gzip')
-    expect(encoding.stats).toMatchObject({ answers: 1, from: FROM, refused: 1 })
-    expect((await encoding.encode(ANSWERS['just']!, here))!.headers['vary']).toBe('Accept-Encoding')
+    expect(encoding.stats).toMatchObject({ responses: 1, from: FROM, refused: 1 })
+    expect((await encoding.encode(RESPONSES['just']!, alive))!.headers['vary']).toBe(
+      'Accept-Encoding',
+    )
   })
 
-  test('all that wait get their turn', async () => {
+  test('reaches all waiting responses in turn', async () => {
     const encoding = createEncoding(
       { compressFromBytes: FROM, compressingBytes: 1e8 },
       { limiter, onBug },
     )
-    const all = Array.from({ length: 9 }, () => encoding.encode(ANSWERS['just']!, here)!)
+    const all = Array.from({ length: 9 }, () => encoding.encode(RESPONSES['just']!, alive)!)
     for (const one of await Promise.all(all)) expect(one.headers['content-encoding']).toBe('gzip')
-    expect(encoding.stats.answers).toBe(9)
+    expect(encoding.stats.responses).toBe(9)
   })
 
-  test('who asks for it pays for each 2 MiB', async () => {
+  test('charges its client a point per 2 MiB', async () => {
     const encoding = createEncoding(
       { compressFromBytes: FROM, compressingBytes: 1e8 },
       { limiter, onBug },
     )
-    await encoding.encode({ text: 'a'.repeat(2 * 1024 * 1024 - 1), status: 200, headers: {} }, here)
+    await encoding.encode(
+      { text: 'a'.repeat(2 * 1024 * 1024 - 1), status: 200, headers: {} },
+      alive,
+    )
     expect(owed).toEqual([])
-    await encoding.encode({ text: 'a'.repeat(5 * 1024 * 1024), status: 200, headers: {} }, here)
+    await encoding.encode({ text: 'a'.repeat(5 * 1024 * 1024), status: 200, headers: {} }, alive)
     expect(owed).toEqual([['here', 2]])
   })
 
-  test('nobody is left to compress for', async () => {
+  test('is skipped when its client has disconnected', async () => {
     const encoding = createEncoding(
       { compressFromBytes: FROM, compressingBytes: 1e8 },
       { limiter, onBug },
     )
     const gone = { ...to, response: { destroyed: true } }
-    expect(await encoding.encode(ANSWERS['parts']!, gone)).toBe(ANSWERS['parts'])
-    expect(encoding.stats.answers).toBe(0)
+    expect(await encoding.encode(RESPONSES['parts']!, gone)).toBe(RESPONSES['parts'])
+    expect(encoding.stats.responses).toBe(0)
   })
 })

@@ -1,10 +1,10 @@
-/** Requests that wait for their turn of the event loop. */
+/** Requests wait for their turn of the event loop. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { createTurns } from '../../../rpc/http/floods.ts'
 
-describe('turns', () => {
-  test('each address in its own, what is of one in order', async () => {
+describe('turns of the event loop', () => {
+  test('are shared between addresses, and keep the order of each address', async () => {
     const later = createTurns(4)
     const done: string[] = []
     const add = (key: string, name: string) => later(key, () => void done.push(name))
@@ -21,7 +21,7 @@ describe('turns', () => {
     await nextTurn()
     expect(done.at(-1)).toBe('again')
   })
-  test('what is added by one that runs waits for its turn as well', async () => {
+  test('also limit work that other work adds', async () => {
     const later = createTurns(2)
     let done = 0
     const add = (): void =>

@@ -1,9 +1,9 @@
-/** Bytes that are being received: none is forgotten, no bound is passed, and nobody keeps others out. */
+/** Received bytes are all counted, no limit is exceeded, and no client blocks others. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createIntake } from '../../../rpc/http/intake.ts'
 
-/** One that counts along. */
+/** Makes an intake beside a plain model. */
 function watched(bodiesBytes: number, bodiesBytesPerClient: number) {
   const intake = createIntake({ bodiesBytes, bodiesBytesPerClient })
   type One = { readonly key: string; bytes: number; isCut: boolean }
@@ -13,16 +13,16 @@ function watched(bodiesBytes: number, bodiesBytesPerClient: number) {
   function open(key: string) {
     const one: One = { key, bytes: 0, isCut: false }
     all.push(one)
-    const held = intake.open(key, () => {
+    const reservation = intake.open(key, () => {
       release()
       one.isCut = true
     })
     function release() {
-      held.release()
+      reservation.release()
       one.bytes = 0
     }
     const take = (bytes: number) => {
-      const isTaken = held.take(bytes)
+      const isTaken = reservation.take(bytes)
       if (isTaken) one.bytes += bytes
       return isTaken
     }
@@ -31,7 +31,7 @@ function watched(bodiesBytes: number, bodiesBytesPerClient: number) {
   return { intake, open, of }
 }
 
-test('counts what is held, within both bounds; who holds less is never cut for who holds more', () => {
+test('received bytes stay within both limits, and smaller clients are never cut', () => {
   const step = fc.record({
     key: fc.constantFrom('a', 'b', 'c'),
     bytes: fc.nat(60),
@@ -67,8 +67,8 @@ test('counts what is held, within both bounds; who holds less is never cut for w
   )
 })
 
-describe('all is taken', () => {
-  test('by few: the largest of who has most is cut for who has less', () => {
+describe('a full intake', () => {
+  test('cuts the largest body of the largest client for a smaller client', () => {
     const { intake, open } = watched(160, 40)
     const taken = ['a', 'b', 'c', 'd'].map((key) => [open(key), open(key)] as const)
     for (const [small, large] of taken)
@@ -85,7 +85,7 @@ describe('all is taken', () => {
     expect(honest.take(20)).toBe(true)
     expect(honest.one.isCut).toBe(false)
   })
-  test('by those who have no more: nobody is cut, also where some would be and not be enough', () => {
+  test('cuts no body when even all larger clients could not free enough', () => {
     const { intake, open } = watched(100, 80)
     const keys = ['a', 'b', 'c']
     const taken = keys.map((key) => open(key))

@@ -1,17 +1,20 @@
-/** Messages of one WebSocket: fragments stand together, order is kept, little waits in the socket; over frames alone and over real sockets. */
+/**
+ * The messages of one WebSocket: fragments stay together, the order is kept, and little waits in
+ * the socket. The tests use frames alone, and real sockets.
+ */
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { LARGE, LargeResponse, type Part, type Responder } from '../../../rpc/core/exchange.ts'
 import { createMessageQueue, type WebSocketFrames } from '../../../rpc/http/message-queue.ts'
 import { createOutgoing } from '../../../rpc/http/outgoing.ts'
 import { createUnsent } from '../../../rpc/http/unsent.ts'
-import { type Answerer, LARGE, LargeAnswer, type Part } from '../../../rpc/seam/exchange.ts'
 import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const UNBOUNDED = { unsentBytes: Number.POSITIVE_INFINITY, unsentMs: Number.POSITIVE_INFINITY }
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** The messages of frames (RFC 6455, 5.2), one behind the other. */
+/** Decodes the messages of consecutive frames (RFC 6455, 5.2). */
 function textsOf(frames: Uint8Array): string[] {
   const bytes = Buffer.from(frames)
   const texts: string[] = []
@@ -30,18 +33,21 @@ function textsOf(frames: Uint8Array): string[] {
   return texts
 }
 
-/** WebSocketFrames of a network that takes bytes when it is told to; what was sent is put together as a receiver does it. */
+/**
+ * Makes WebSocketFrames over a network that takes bytes on demand; sent frames are reassembled like
+ * by a receiver.
+ */
 function network() {
   const messages: string[] = []
   const sent: { bytes: number; done: (() => void) | undefined }[] = []
   const waiting: (() => void)[] = []
   let open: string | undefined
   let isOpen = true
-  let most = 0
+  let max = 0
   const buffered = () => sent.reduce((sum, { bytes }) => sum + bytes, 0)
   const put = (bytes: number, done?: () => void) => {
     sent.push({ bytes, done })
-    most = Math.max(most, buffered())
+    max = Math.max(max, buffered())
   }
   const frames: WebSocketFrames = {
     get isOpen() {
@@ -75,10 +81,10 @@ function network() {
   return {
     frames,
     messages,
-    get most() {
-      return most
+    get max() {
+      return max
     },
-    /** The oldest frames leave. */
+    /** Sends the oldest frames. */
     take(count: number) {
       for (const { done } of sent.splice(0, count)) done?.()
       if (buffered() === 0) for (const go of waiting.splice(0)) go()
@@ -100,8 +106,8 @@ const stepOf: fc.Arbitrary<Step> = fc.oneof(
 
 const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
-describe('a queue', () => {
-  test('keeps the order, and fragments together', async () => {
+describe('a message queue', () => {
+  test('keeps the order of messages and the fragments of each together', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(stepOf, { maxLength: 40 }), fc.boolean(), async (steps, isCut) => {
         const net = network()
@@ -109,14 +115,14 @@ describe('a queue', () => {
           frames: net.frames,
           outgoing: createOutgoing(),
           unsent: createUnsent(UNBOUNDED, () => 0),
-          bounds: { queueBytes: 10_000_000, answersBytes: 1_000_000_000, unreadBytes: 65_536 },
+          bounds: { queueBytes: 10_000_000, responsesBytes: 1_000_000_000, unreadBytes: 65_536 },
           onUnread() {},
           onBug(error) {
             throw error
           },
         })
         const expected: string[] = []
-        let begun = 0
+        let started = 0
         let over = 0
         for (const [at, step] of steps.entries()) {
           const fill = (length: number) => String.fromCharCode(97 + (at % 26)).repeat(length)
@@ -132,7 +138,7 @@ describe('a queue', () => {
               return length % 2 === 0 ? text : Buffer.from(text)
             })
             expected.push(step.parts.map(fill).join(''))
-            begun++
+            started++
             queue.sendParts(parts, () => void over++)
           } else {
             net.take(step.take)
@@ -147,10 +153,11 @@ describe('a queue', () => {
           }
         queue.end()
         queue.end()
-        expect(over).toBe(begun)
+        expect(over).toBe(started)
         const same = net.messages.every((message, index) => message === expected[index])
         expect(same).toBe(true)
-        // One piece, which is the longest part at most, and messages that had nothing to wait for.
+        // The sum allows one piece of at most the longest part, and messages that had no reason to
+        // wait.
         const bytesOf = (step: Step) =>
           'message' in step
             ? step.message
@@ -158,54 +165,54 @@ describe('a queue', () => {
               ? sum(step.all) + 10 * step.all.length
               : 0
         const messages = sum(steps.map(bytesOf))
-        expect(net.most).toBeLessThanOrEqual(LARGE * 2 + messages)
+        expect(net.max).toBeLessThanOrEqual(LARGE * 2 + messages)
       }),
       { numRuns: 60 },
     )
   })
 
-  test('takes no more than may wait', () => {
+  test('refuses messages above its limits', () => {
     const net = network()
     const unsent = createUnsent(UNBOUNDED, () => 0)
     const queue = createMessageQueue({
       frames: net.frames,
       outgoing: createOutgoing(),
       unsent,
-      bounds: { queueBytes: 100, answersBytes: LARGE, unreadBytes: 65_536 },
+      bounds: { queueBytes: 100, responsesBytes: LARGE, unreadBytes: 65_536 },
       onUnread() {},
       onBug() {},
     })
     const parts = ['x'.repeat(LARGE)]
     let over = 0
-    const answers = Array.from({ length: 5 }, () => queue.sendParts(parts, () => void over++))
-    // One is on its way, one waits, one more comes on top of it.
-    expect(answers).toEqual([true, true, true, false, false])
+    const responses = Array.from({ length: 5 }, () => queue.sendParts(parts, () => void over++))
+    // One response is on its way, one waits, and one more is allowed on top.
+    expect(responses).toEqual([true, true, true, false, false])
     const messages = Array.from({ length: 4 }, () => queue.send('x'.repeat(60)))
     expect(messages).toEqual([true, true, false, false])
-    expect(unsent.stats.answers).toBe(3)
+    expect(unsent.stats.responses).toBe(3)
     queue.end()
-    expect([over, unsent.stats.answers]).toEqual([3, 0])
+    expect([over, unsent.stats.responses]).toEqual([3, 0])
   })
 })
 
-describe('over a socket', () => {
+describe('a WebSocket', () => {
   async function start(options: TestServerOptions) {
     const { server, port } = await startServer(options)
     onTestFinished(() => server.close())
     return { server, port, url: `ws://127.0.0.1:${port}` }
   }
-  /** Answers a number with so many pieces, and tells its client something before and after. */
-  const answer: Answerer = async (body, client) => {
+  /** Responds to a number with this many pieces, and notifies its client before and after. */
+  const respond: Responder = async (body, client) => {
     client.notify?.([[Buffer.from(`before ${body}`)]])
     setImmediate(() => client.notify?.([[Buffer.from('after '), Buffer.from(body)]]))
     const piece = Buffer.alloc(LARGE, body)
-    return new LargeAnswer(['"', ...Array.from({ length: Number(body) }, () => piece), '"'], {})
+    return new LargeResponse(['"', ...Array.from({ length: Number(body) }, () => piece), '"'], {})
   }
 
-  test('notifications of every length of a header arrive, one by one', async () => {
+  test('delivers notifications of every frame header length', async () => {
     const lengths = [0, 125, 126, 65_535, 65_536, 1]
     const { url } = await start({
-      async answer(_body, client) {
+      async respond(_body, client) {
         client.notify?.(lengths.map((length) => [Buffer.alloc(length, 'x')]))
         return { text: undefined, status: 200, headers: {} }
       },
@@ -215,8 +222,8 @@ describe('over a socket', () => {
     for (const length of lengths) expect((await socket.next()).length).toBe(length)
   })
 
-  test('large answers and notifications arrive whole', async () => {
-    const { url, server } = await start({ answer })
+  test('delivers large responses and notifications intact', async () => {
+    const { url, server } = await start({ respond })
     const sockets = await Promise.all([openSocket(url), openSocket(url)])
     for (const socket of sockets) for (const count of ['9', '3', '7']) socket.send(count)
     for (const socket of sockets) {
@@ -229,43 +236,43 @@ describe('over a socket', () => {
         expect(got).toContain(`after ${count}`)
       }
     }
-    await expect.poll(() => server.unsent.answers).toBe(0)
+    await expect.poll(() => server.unsent.responses).toBe(0)
     expect(server.inFlight).toBe(0)
   })
 
-  const ask = Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x39])
+  const request = Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x39])
   const handshake =
     'GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n'
-  /** Asks so many times for nine pieces, and reads nothing. */
-  async function silentReader(port: number, asked: number) {
+  /** Sends this many requests for nine pieces, and reads nothing. */
+  async function silentReader(port: number, requested: number) {
     const raw = await openRaw(port)
     onTestFinished(() => void raw.destroy())
     raw.write(handshake)
     await once(raw, 'data')
     raw.pause()
-    for (let count = 0; count < asked; count++) raw.write(ask)
+    for (let count = 0; count < requested; count++) raw.write(request)
     return raw
   }
 
-  test('a reader that does not take its answers is cut off, and nothing is left of them', async () => {
-    const { port, server } = await start({ answer, limits: { unsentMs: 300 } })
+  test('is closed when its client reads no responses, and their memory is freed', async () => {
+    const { port, server } = await start({ respond, limits: { unsentMs: 300 } })
     await silentReader(port, 5)
     await expect.poll(() => server.unsent.cut).toBeGreaterThan(0)
     await expect.poll(() => server.webSockets).toBe(0)
-    await expect.poll(() => server.unsent).toMatchObject({ answers: 0, bytes: 0 })
+    await expect.poll(() => server.unsent).toMatchObject({ responses: 0, bytes: 0 })
     expect(server.inFlight).toBe(0)
   })
 
-  test('who asks for more than may wait is closed', async () => {
+  test('is closed when its client requests more than may wait', async () => {
     const all = Promise.withResolvers<void>()
-    let asked = 0
-    const together: Answerer = async (body, client) => {
-      if (++asked === 30) all.resolve()
+    let requested = 0
+    const together: Responder = async (body, client) => {
+      if (++requested === 30) all.resolve()
       await all.promise
-      return answer(body, client)
+      return respond(body, client)
     }
     const limits = { sendAnswersBytes: LARGE * 20 }
-    const { port, server } = await start({ answer: together, limits })
+    const { port, server } = await start({ respond: together, limits })
     const raw = await silentReader(port, 30)
     await all.promise
     let tail = ''
@@ -275,7 +282,7 @@ describe('over a socket', () => {
     raw.resume()
     await once(raw, 'close')
     expect(tail).toContain('too slow')
-    await expect.poll(() => server.unsent).toMatchObject({ answers: 0, bytes: 0 })
+    await expect.poll(() => server.unsent).toMatchObject({ responses: 0, bytes: 0 })
     expect(server.inFlight).toBe(0)
   })
 })

@@ -1,24 +1,24 @@
-/** Large answers over real sockets: in parts, whole, in turns. */
+/** Large responses go over real sockets: in parts, as a whole, in turns. */
 import { isAscii } from 'node:buffer'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { LARGE, LargeAnswer } from '../../../rpc/seam/exchange.ts'
+import { LARGE, LargeResponse } from '../../../rpc/core/exchange.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { startServer } from '../../fixtures/sockets.ts'
 
-/** Answers with so many characters in pieces of the lengths that the body names. */
+/** Starts a server that responds with pieces of the lengths that the body names. */
 async function serve() {
   const bugs: unknown[] = []
   const { server, url, port } = await startServer({
-    // Some of the parts are bytes, as results in pieces are.
-    answer(body) {
+    // Some of the parts are bytes, like in results in pieces.
+    respond(body) {
       const parts = (JSON.parse(body) as string[]).map((text, at) =>
         at % 3 === 1 && isAscii(Buffer.from(text)) ? Buffer.from(text) : text,
       )
-      return new LargeAnswer(parts, { 'x-test': '1' })
+      return new LargeResponse(parts, { 'x-test': '1' })
     },
     onBug: (error) => bugs.push(error),
     limits: { bodyBytes: 50_000_000 },
@@ -50,29 +50,29 @@ async function serve() {
 }
 const filled = (length: number, at: number) => String.fromCharCode(97 + (at % 26)).repeat(length)
 
-describe('an answer in parts', () => {
-  test('arrives whole, whatever the parts are, also when several are on their way', async () => {
+describe('a response in parts', () => {
+  test('arrives complete for any parts, also beside other responses', async () => {
     const { post } = await serve()
     const length = fc.oneof(
       fc.nat(3),
       fc.nat(5_000),
       fc.integer({ min: LARGE - 2, max: 3 * LARGE }),
     )
-    const answer = fc.array(length, { maxLength: 12 }).map((lengths) => lengths.map(filled))
+    const response = fc.array(length, { maxLength: 12 }).map((lengths) => lengths.map(filled))
     await fc.assert(
-      fc.asyncProperty(fc.array(answer, { minLength: 1, maxLength: 4 }), async (answers) => {
-        const got = await Promise.all(answers.map(post))
+      fc.asyncProperty(fc.array(response, { minLength: 1, maxLength: 4 }), async (responses) => {
+        const got = await Promise.all(responses.map(post))
         for (const [at, { length: announced, text }] of got.entries()) {
-          const whole = answers[at]!.join('')
-          expect(text === whole).toBe(true)
-          expect(announced).toBe(String(whole.length))
+          const full = responses[at]!.join('')
+          expect(text === full).toBe(true)
+          expect(announced).toBe(String(full.length))
         }
       }),
       { numRuns: 25 },
     )
   })
 
-  test('others are served between two pieces', async () => {
+  test('lets other responses through between two pieces', async () => {
     const { post } = await serve()
     const large = post(Array.from({ length: 40 }, (_, at) => filled(LARGE, at)))
     let isOver = false
@@ -88,15 +88,15 @@ describe('an answer in parts', () => {
     expect((await large).text.length).toBe(40 * LARGE)
   })
 
-  test('is in flight until it is over, whichever way it came', async () => {
+  test('is in flight until it is sent, with either parser', async () => {
     const { server, post } = await serve()
-    // A long request is read by Node's server.
+    // Node's server reads a long request.
     for (const parts of [[filled(2 * LARGE, 0)], Array.from({ length: 9 }, () => filled(LARGE, 0))])
       await post(parts)
     await expect.poll(() => server.inFlight).toBe(0)
   })
 
-  test('a client that goes in the middle leaves nothing behind', async () => {
+  test('leaves nothing behind when its client disconnects', async () => {
     const { server, port, post } = await serve()
     const body = JSON.stringify(Array.from({ length: 40 }, (_, at) => filled(LARGE, at)))
     const socket = connect(port, '127.0.0.1')
@@ -109,7 +109,7 @@ describe('an answer in parts', () => {
     await server.close()
   })
 
-  test('that is not ASCII is cut off, not sent wrong', async () => {
+  test('is cut off when it is not ASCII', async () => {
     const { post, bugs } = await serve()
     await expect(post([filled(LARGE, 0), 'ü'])).rejects.toThrow()
     expect(String(bugs[0])).toContain('not plain ASCII')
@@ -117,7 +117,7 @@ describe('an answer in parts', () => {
   })
 })
 
-test('a batch of large results comes in parts that are its text', async () => {
+test('a batch of large results has parts that join to its text', async () => {
   const rpc = testRpc()
   const data = `0x${'ab'.repeat(100_000)}`
   const calls = (count: number) =>
@@ -137,9 +137,9 @@ test('a batch of large results comes in parts that are its text', async () => {
     method: 'eth_call',
     params: [echoed, 'latest'],
   })
-  const answer = await rpc.send(JSON.stringify([echo(1), echo(2)]))
-  expect(answer.parts!.join('')).toBe(answer.text)
-  expect(JSON.parse(answer.text!)).toEqual(
+  const response = await rpc.send(JSON.stringify([echo(1), echo(2)]))
+  expect(response.parts!.join('')).toBe(response.text)
+  expect(JSON.parse(response.text!)).toEqual(
     [1, 2].map((id) => ({ jsonrpc: '2.0', id, result: data })),
   )
   const large = { ...echoed, data: `0x${'cd'.repeat(LARGE)}` }

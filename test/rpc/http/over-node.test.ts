@@ -1,4 +1,6 @@
-/** The tests of the door once more, where Node reads every request: the rules are the same on both ways. */
+/**
+ * The tests of the server run again with Node's parser, because both parsers have the same rules.
+ */
 import { reading } from '../../fixtures/sockets.ts'
 
 reading.http = 'node'

@@ -1,10 +1,13 @@
-/** The HTTP face: paths, refusals and hostile input, over real sockets where it matters. */
+/**
+ * The HTTP server handles paths, refusals and hostile input, over real sockets where that matters.
+ */
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Responder } from '../../../rpc/core/exchange.ts'
 import type { Server } from '../../../rpc/http/server.ts'
-import { trustedProxies } from '../../../rpc/seam/address.ts'
-import type { Answerer } from '../../../rpc/seam/exchange.ts'
+import { trustedProxies } from '../../../rpc/limiter/address.ts'
+import { createLimiter } from '../../../rpc/limiter/limiter.ts'
 import { openRaw, startServer, talk } from '../../fixtures/sockets.ts'
 
 let server: Server
@@ -22,7 +25,7 @@ afterAll(() => server.close())
 const json = { 'content-type': 'application/json' }
 const head = (path: string) => `POST ${path} HTTP/1.1\r\nhost: localhost\r\n`
 
-describe('requests', () => {
+describe('a request', () => {
   const cases: [
     name: string,
     request: { method?: string; path: string; headers?: Record<string, string>; body?: string },
@@ -73,7 +76,7 @@ describe('requests', () => {
       '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"content length too large (1001>1000)"}}',
     ],
     [
-      'a name that was made to point here',
+      'a DNS name that points to this machine',
       { path: '/', headers: { ...json, host: 'evil.example' }, body: '1' },
       403,
       'invalid host specified\n',
@@ -113,7 +116,7 @@ describe('requests', () => {
     ),
     ['an address as host', { path: '/', headers: { ...json, host: '10.0.0.7:8545' } }, 200, /body/],
   ]
-  test.each(cases)('%s', async (_, request, status, body) => {
+  test.each(cases)('gets the expected status and body: %s', async (_, request, status, body) => {
     const response = await server.inject({
       method: (request.method ?? 'POST') as 'POST',
       url: request.path,
@@ -125,7 +128,7 @@ describe('requests', () => {
     else expect(response.body).toMatch(body)
   })
 
-  test('an allowed origin is told so, another is not', async () => {
+  test('gets CORS headers for an allowed origin only', async () => {
     const origin = (name: string) =>
       server.inject({ method: 'POST', url: '/', headers: { ...json, origin: name }, payload: '1' })
     const [mine, other] = [
@@ -138,64 +141,72 @@ describe('requests', () => {
   })
 
   test.each<[string, Record<string, string>, string | undefined]>([
-    ['a usual one', { 'x-min-flashblock': '7:1:' }, '7:1:'],
+    ['on the fast path', { 'x-min-flashblock': '7:1:' }, '7:1:'],
     ['through the router', { 'x-min-flashblock': '7:1', origin: 'https://app.example' }, '7:1'],
     ['twice', { 'x-min-flashblock': '7:1\r\nx-min-flashblock: 8:1' }, '7:1, 8:1'],
-    ['without', {}, undefined],
-  ])('the place that a request asks for is told: %s', async (_, headers, told) => {
-    const asked: unknown[] = []
-    const answer: Answerer = (text, { minFlashblock }) => {
-      asked.push(minFlashblock)
+    ['without one', {}, undefined],
+  ])('passes its minimum flashblock on: %s', async (_, headers, reported) => {
+    const requested: unknown[] = []
+    const respond: Responder = (text, { minFlashblock }) => {
+      requested.push(minFlashblock)
       return { text, status: 200, headers: {} }
     }
-    const other = await startServer({ cors: ['https://app.example'], answer })
+    const other = await startServer({ cors: ['https://app.example'], respond })
     const lines = Object.entries({ ...json, ...headers, 'content-length': 1, connection: 'close' })
     const text = lines.map((line) => line.join(': ')).join('\r\n')
     expect(await talk(other.port, `${head('/')}${text}\r\n\r\n1`)).toMatch(/^HTTP\/1.1 200 /)
-    expect(asked).toEqual([told])
+    expect(requested).toEqual([reported])
     await other.server.close()
   })
 
   test.each<[string, Record<string, string>, string]>([
-    ['a usual one', {}, '{"a":"ü"}'],
+    ['a usual request', {}, '{"a":"ü"}'],
     ['of another origin', { origin: 'https://app.example' }, '1'],
     ['with a charset', { 'content-type': 'application/json; charset=utf-8' }, '1'],
     ['encoded', { 'content-encoding': 'gzip' }, '1'],
-    ['for another host', { host: 'evil.example' }, '1'],
+    ['with another host', { host: 'evil.example' }, '1'],
     ['too large', {}, 'x'.repeat(1_001)],
-    ['without an answer', {}, 'nothing'],
-  ])('answers straight as it does through the router: %s', async (_, headers, payload) => {
-    for (const cors of [['*'], ['https://app.example']]) {
-      const answer: Answerer = (body) => {
-        const text = body === 'nothing' ? undefined : body
-        const status = text === undefined ? 204 : 200
-        return { text, status, headers: { 'X-Flashblock': '1:2:0x3' } }
+    ['without a response', {}, 'nothing'],
+  ])(
+    'gets the same response on the fast path as through the router: %s',
+    async (_, headers, payload) => {
+      for (const cors of [['*'], ['https://app.example']]) {
+        const respond: Responder = (body) => {
+          const text = body === 'nothing' ? undefined : body
+          const status = text === undefined ? 204 : 200
+          return { text, status, headers: { 'X-Flashblock': '1:2:0x3' } }
+        }
+        const other = await startServer({ cors, limits: { bodyBytes: 1_000 }, respond })
+        const all = { host: 'localhost', ...json, ...headers }
+        const routed = await other.server.inject({
+          method: 'POST',
+          url: '/',
+          headers: all,
+          payload,
+        })
+        const length = Buffer.byteLength(payload)
+        const lines = Object.entries({ ...all, 'content-length': length, connection: 'close' })
+        const [top, ...body] = (
+          await talk(
+            other.port,
+            `POST / HTTP/1.1\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n${payload}`,
+          )
+        ).split('\r\n\r\n')
+        const [status, ...fields] = top!.split('\r\n')
+        expect(status).toContain(` ${routed.statusCode} `)
+        expect(Buffer.from(body.join(), 'latin1').toString()).toBe(routed.body)
+        const own = (names: string[]) =>
+          names.filter((name) => !/^(date|connection|keep-alive|transfer-encoding)$/.test(name))
+        const names = fields.map((field) => field.slice(0, field.indexOf(':')).toLowerCase())
+        expect(own(names).toSorted()).toEqual(own(Object.keys(routed.headers)).toSorted())
+        for (const name of own(names))
+          expect(top!.toLowerCase()).toContain(`${name}: ${routed.headers[name]}`.toLowerCase())
+        await other.server.close()
       }
-      const other = await startServer({ cors, limits: { bodyBytes: 1_000 }, answer })
-      const all = { host: 'localhost', ...json, ...headers }
-      const routed = await other.server.inject({ method: 'POST', url: '/', headers: all, payload })
-      const length = Buffer.byteLength(payload)
-      const lines = Object.entries({ ...all, 'content-length': length, connection: 'close' })
-      const [top, ...body] = (
-        await talk(
-          other.port,
-          `POST / HTTP/1.1\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n${payload}`,
-        )
-      ).split('\r\n\r\n')
-      const [status, ...fields] = top!.split('\r\n')
-      expect(status).toContain(` ${routed.statusCode} `)
-      expect(Buffer.from(body.join(), 'latin1').toString()).toBe(routed.body)
-      const own = (names: string[]) =>
-        names.filter((name) => !/^(date|connection|keep-alive|transfer-encoding)$/.test(name))
-      const names = fields.map((field) => field.slice(0, field.indexOf(':')).toLowerCase())
-      expect(own(names).toSorted()).toEqual(own(Object.keys(routed.headers)).toSorted())
-      for (const name of own(names))
-        expect(top!.toLowerCase()).toContain(`${name}: ${routed.headers[name]}`.toLowerCase())
-      await other.server.close()
-    }
-  })
+    },
+  )
 
-  test('preflight', async () => {
+  test('with method OPTIONS gets the CORS preflight response', async () => {
     const response = await server.inject({
       method: 'OPTIONS',
       url: '/flashblocks',
@@ -211,48 +222,60 @@ describe('requests', () => {
   })
 })
 
-describe('hostile input', () => {
-  test('a header named __proto__ is a header like others', async () => {
-    const answer = await talk(
+test('a page of an allowed origin can read a 429 response', async () => {
+  const limiter = createLimiter({ perSecond: 1, keys: 10, now: () => 950 })
+  const other = await startServer({ cors: ['https://app.example'], limiter })
+  for (let time = 0; time < 2; time++) await limiter.charge('127.0.0.1', 1)
+  const origin = 'origin: https://app.example'
+  const rest = `content-type: application/json\r\n${origin}\r\nconnection: close\r\ncontent-length: 1`
+  const said = await talk(other.port, `${head('/')}${rest}\r\n\r\n1`)
+  expect(said).toMatch(/^HTTP\/1.1 429 /)
+  expect(said).toContain('access-control-allow-origin: https://app.example\r\n')
+  await other.server.close()
+})
+
+describe('a hostile request', () => {
+  test('may have a header named __proto__', async () => {
+    const response = await talk(
       port,
       `${head('/')}__proto__: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 1\r\n\r\n1`,
     )
-    expect(answer).toMatch(/^HTTP\/1.1 200 /)
+    expect(response).toMatch(/^HTTP\/1.1 200 /)
   })
 
-  test('too many bytes of headers', async () => {
-    const answer = await talk(port, `${head('/')}x: ${'y'.repeat(20_000)}\r\n\r\n`)
-    expect(answer).toMatch(/^HTTP\/1.1 431 /)
+  test('with too many bytes of headers is refused', async () => {
+    const response = await talk(port, `${head('/')}x: ${'y'.repeat(20_000)}\r\n\r\n`)
+    expect(response).toMatch(/^HTTP\/1.1 431 /)
   })
 
-  test('two thousand headers', async () => {
+  test('with two thousand headers is refused', async () => {
     const many = Array.from({ length: 2_000 }, (_, index) => `h${index}: 1\r\n`).join('')
-    const answer = await talk(port, `${head('/')}${many}\r\n`)
-    expect(answer).toMatch(/^HTTP\/1.1 4\d\d /)
+    const response = await talk(port, `${head('/')}${many}\r\n`)
+    expect(response).toMatch(/^HTTP\/1.1 4\d\d /)
   })
 
-  test('headers that never end', async () => {
+  test('with headers that never end gets 408', async () => {
     expect(await talk(port, head('/'))).toMatch(/^HTTP\/1.1 408 /)
   })
 
-  test('a body shorter than its length', async () => {
-    const answer = await talk(
+  test('with a body shorter than its length gets 408', async () => {
+    const response = await talk(
       port,
       `${head('/')}content-type: application/json\r\ncontent-length: 50\r\n\r\n{`,
     )
-    expect(answer).toMatch(/^HTTP\/1.1 408 /)
+    expect(response).toMatch(/^HTTP\/1.1 408 /)
   })
 
-  test('chunks that never end', async () => {
+  test('with chunks that never end gets 413', async () => {
     const chunk = `40\r\n${'x'.repeat(64)}\r\n`
-    const answer = await talk(
+    const response = await talk(
       port,
       `${head('/')}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n${chunk.repeat(32)}`,
     )
-    expect(answer).toMatch(/^HTTP\/1.1 413 [\s\S]*content length too large \(\d+>1000\)/)
+    expect(response).toMatch(/^HTTP\/1.1 413 [\s\S]*content length too large \(\d+>1000\)/)
   })
 
-  test('a body that is far too large is refused in a way that its sender can read', async () => {
+  test('with a body that is far too large gets a readable 413', async () => {
     for (const size of [100_000, 8_000_000]) {
       const response = await fetch(`http://127.0.0.1:${port}/`, {
         method: 'POST',
@@ -264,19 +287,19 @@ describe('hostile input', () => {
     }
   })
 
-  test('length and chunks at once', async () => {
-    const answer = await talk(
+  test('with a length and chunks at once gets 400', async () => {
+    const response = await talk(
       port,
       `${head('/')}content-type: application/json\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
     )
-    expect(answer).toMatch(/^HTTP\/1.1 400 /)
+    expect(response).toMatch(/^HTTP\/1.1 400 /)
   })
 
-  test('a client that does not read its answer is left', async () => {
+  test('from a client that never reads its response ends with a closed connection', async () => {
     const text = `"${'x'.repeat(30_000_000)}"`
-    const answer: Answerer = async () => ({ text, status: 200, headers: {} })
+    const respond: Responder = async () => ({ text, status: 200, headers: {} })
     const ms = { requestMs: 200, callMs: 200, logsMs: 200, traceMs: 200, sidecarMs: 200 }
-    const other = await startServer({ answer, limits: ms })
+    const other = await startServer({ respond, limits: ms })
     const socket = await openRaw(other.port)
     socket.pause()
     socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
@@ -286,50 +309,54 @@ describe('hostile input', () => {
     await other.server.close()
   })
 
-  describe('an answer that is not taken', () => {
+  describe('with an unread response', () => {
     const text = `"${'x'.repeat(30_000_000)}"`
-    const answer: Answerer = async () => ({ text, status: 200, headers: {} })
-    const ask = async (to: number) => {
+    const respond: Responder = async () => ({ text, status: 200, headers: {} })
+    const sendRequest = async (to: number) => {
       const socket = await openRaw(to)
       socket.pause()
       socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
       return socket
     }
 
-    test('in time is cut off, however steadily its client reads', async () => {
-      const other = await startServer({ answer, limits: { unsentMs: 200 } })
-      const socket = await ask(other.port)
+    test('is cut off at its timeout, however steadily its client reads', async () => {
+      const other = await startServer({ respond, limits: { unsentMs: 200 } })
+      const socket = await sendRequest(other.port)
       const sip = setInterval(() => socket.read(1_024), 10)
-      await expect.poll(() => other.server.unsent).toEqual({ answers: 0, bytes: 0, cut: 1 })
+      await expect.poll(() => other.server.unsent).toEqual({ responses: 0, bytes: 0, cut: 1 })
       await expect.poll(() => other.server.connections()).toBe(0)
       clearInterval(sip)
       socket.destroy()
       await other.server.close()
     })
 
-    test('makes room for newer ones when too many bytes wait', async () => {
-      const other = await startServer({ answer, limits: { unsentBytes: 70_000_000 } })
-      const sockets = [await ask(other.port), await ask(other.port), await ask(other.port)]
+    test('is cut off for newer ones when too many bytes wait', async () => {
+      const other = await startServer({ respond, limits: { unsentBytes: 70_000_000 } })
+      const sockets = [
+        await sendRequest(other.port),
+        await sendRequest(other.port),
+        await sendRequest(other.port),
+      ]
       await expect
         .poll(() => other.server.unsent)
-        .toEqual({ answers: 2, bytes: 2 * text.length, cut: 1 })
+        .toEqual({ responses: 2, bytes: 2 * text.length, cut: 1 })
       await expect.poll(() => other.server.connections()).toBe(2)
       for (const socket of sockets) socket.destroy()
-      await expect.poll(() => other.server.unsent.answers).toBe(0)
+      await expect.poll(() => other.server.unsent.responses).toBe(0)
       await other.server.close()
     })
   })
 
-  test('a client that leaves is told to its request', async () => {
+  test('aborts its signal when the client disconnects', async () => {
     const seen = Promise.withResolvers<AbortSignal>()
     const gone = Promise.withResolvers<void>()
-    const answer: Answerer = async (_body, client) => {
+    const respond: Responder = async (_body, client) => {
       client.signal.addEventListener('abort', () => gone.resolve())
       seen.resolve(client.signal)
       await gone.promise
       return { text: 'never read', status: 200, headers: {} }
     }
-    const other = await startServer({ answer })
+    const other = await startServer({ respond })
     const socket = await openRaw(other.port)
     socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
     expect((await seen.promise).aborted).toBe(false)
@@ -340,17 +367,17 @@ describe('hostile input', () => {
   })
 })
 
-describe('life', () => {
-  test('while starting and draining, JSON-RPC is refused and health is served', async () => {
+describe('the server', () => {
+  test('refuses JSON-RPC while it starts or drains, but serves its health', async () => {
     const release = Promise.withResolvers<void>()
-    const begun = Promise.withResolvers<void>()
-    const answer: Answerer = async () => {
-      begun.resolve()
+    const started = Promise.withResolvers<void>()
+    const respond: Responder = async () => {
+      started.resolve()
       await release.promise
       return { text: '"late"', status: 200, headers: {} }
     }
     const other = await startServer({
-      answer,
+      respond,
       readiness: () => ({ status: 'unready', reasons: ['no head yet'], details: { head: 0 } }),
     })
     const post = () => fetch(other.url, { method: 'POST', headers: json, body: '1' })
@@ -369,7 +396,7 @@ describe('life', () => {
 
     other.server.setPaused(undefined)
     const late = post()
-    await begun.promise
+    await started.promise
     expect(other.server.inFlight).toBe(1)
     const drained = other.server.drain(5_000)
     expect((await post()).status).toBe(503)
@@ -379,24 +406,40 @@ describe('life', () => {
     await other.server.close()
   })
 
-  test('a drain waits no longer than it is told', async () => {
-    const begun = Promise.withResolvers<void>()
+  test('drains no longer than its timeout', async () => {
+    const started = Promise.withResolvers<void>()
     const never = new Promise<never>(() => {})
-    const answer: Answerer = () => {
-      begun.resolve()
+    const respond: Responder = () => {
+      started.resolve()
       return never
     }
-    const other = await startServer({ answer })
+    const other = await startServer({ respond })
     const socket = await openRaw(other.port)
     socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
-    await begun.promise
+    await started.promise
     await other.server.drain(20)
     const closed = once(socket, 'close')
     await other.server.close()
     await closed
   })
 
-  test('a port that is taken is an error', async () => {
+  test('reports an exception in a responder and closes the connection', async () => {
+    const bugs: unknown[] = []
+    const respond: Responder = () => {
+      throw new Error('a fault of ours')
+    }
+    const other = await startServer({ respond, onBug: (error) => bugs.push(error) })
+    const socket = await openRaw(other.port)
+    const closed = once(socket, 'close')
+    const type = 'content-type: application/json; charset=utf-8'
+    socket.write(`${head('/')}${type}\r\ncontent-length: 1\r\n\r\n1`)
+    await closed
+    expect(bugs).toEqual([new Error('a fault of ours')])
+    expect(other.server.inFlight).toBe(0)
+    await other.server.close()
+  })
+
+  test('cannot listen on a port in use', async () => {
     const other = startServer()
     const taken = (await other).port
     const second = (await startServer()).server
@@ -406,17 +449,17 @@ describe('life', () => {
   })
 })
 
-test('a connection that had its requests is closed after the last answer, and none is refused', async () => {
+test('a connection closes after its maximum of requests, without a refusal', async () => {
   const started = await startServer({ limits: { requestsPerSocket: 3 } })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const ports = new Set<number | undefined>()
   const statuses: (number | undefined)[] = []
   try {
     for (let at = 0; at < 7; at++) {
-      const asked = request(`${started.url}/`, { method: 'POST', agent, headers: json })
-      asked.end('1')
-      const [response] = (await once(asked, 'response')) as [IncomingMessage]
-      ports.add(asked.socket?.localPort)
+      const requested = request(`${started.url}/`, { method: 'POST', agent, headers: json })
+      requested.end('1')
+      const [response] = (await once(requested, 'response')) as [IncomingMessage]
+      ports.add(requested.socket?.localPort)
       statuses.push(response.statusCode)
       response.resume()
       await once(response, 'end')

@@ -1,11 +1,11 @@
-/** Answers that are not taken: how long each may wait is told by the clock that is handed in. */
+/** Unread responses may wait for a time by the given clock. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createUnsent } from '../../../rpc/http/unsent.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
 afterEach(() => void vi.useRealTimers())
 
-test('an answer is cut off when its time is over, and those before it', () => {
+test('each unread response is cut off at its own timeout', () => {
   let clock = 5_000
   const unsent = createUnsent({ unsentMs: 30_000, unsentBytes: 1_000 }, () => clock)
   const cut: string[] = []
@@ -22,5 +22,5 @@ test('an answer is cut off when its time is over, and those before it', () => {
   clock += 20_000
   vi.advanceTimersByTime(1_000)
   expect(cut).toEqual(['a', 'b'])
-  expect(unsent.stats).toEqual({ answers: 0, bytes: 0, cut: 2 })
+  expect(unsent.stats).toEqual({ responses: 0, bytes: 0, cut: 2 })
 })

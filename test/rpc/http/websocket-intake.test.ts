@@ -1,13 +1,16 @@
-/** What a WebSocket sends is bounded and charged while it comes in, and who does not read is not answered. */
+/**
+ * Data from a WebSocket is limited and charged as it arrives. A client that does not read gets no
+ * responses.
+ */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { Responder, RpcResponse } from '../../../rpc/core/exchange.ts'
 import { createIntake } from '../../../rpc/http/intake.ts'
 import { createMeters } from '../../../rpc/http/meter.ts'
 import { createReading } from '../../../rpc/http/reading.ts'
 import { type Charge, createLimiter } from '../../../rpc/limiter/limiter.ts'
 import { createSharedLimiter, type PointStore } from '../../../rpc/limiter/shared.ts'
-import type { Answer, Answerer } from '../../../rpc/seam/exchange.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 import { openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
@@ -15,7 +18,7 @@ const HANDSHAKE =
   'GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n'
 const TEXT = 1
 const PING = 9
-const reply = (text: string): Answer => ({ text, status: 200, headers: {} })
+const reply = (text: string): RpcResponse => ({ text, status: 200, headers: {} })
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function start(options: TestServerOptions) {
@@ -24,7 +27,7 @@ async function start(options: TestServerOptions) {
   return started
 }
 
-/** A frame as a client sends it, masked with zeros. */
+/** Makes a frame like a client, masked with zeros. */
 function frame(payload: string, opcode = TEXT, isLast = true): Buffer {
   const { length } = payload
   const head = [(isLast ? 0x80 : 0) | opcode]
@@ -42,7 +45,7 @@ async function openBare(port: number, localAddress = '127.0.0.1'): Promise<Socke
   await once(raw, 'data')
   return raw
 }
-/** The code that the server closes with. */
+/** Gives the code with which the server closes. */
 async function closeCode(raw: Socket): Promise<number> {
   let all = Buffer.alloc(0)
   raw.on('data', (chunk) => {
@@ -53,35 +56,35 @@ async function closeCode(raw: Socket): Promise<number> {
   return at < 0 ? 0 : all.readUInt16BE(at + 2)
 }
 
-describe('messages', () => {
-  test('of which 10,000 come at once are taken one in a turn', async () => {
+describe('messages of a WebSocket', () => {
+  test('are taken one per turn when 10,000 arrive at once', async () => {
     let inTurn = 0
-    let most = 0
+    let max = 0
     let taken = 0
-    const answer: Answerer = () => {
+    const respond: Responder = () => {
       taken++
-      most = Math.max(most, ++inTurn)
+      max = Math.max(max, ++inTurn)
       setImmediate(() => {
         inTurn = 0
       })
       return { text: undefined, status: 200, headers: {} }
     }
-    const { port } = await start({ answer })
+    const { port } = await start({ respond })
     const raw = await openBare(port)
     raw.write(Buffer.concat(Array.from({ length: 10_000 }, () => frame('1'))))
     await expect.poll(() => taken).toBe(10_000)
-    expect(most).toBeLessThanOrEqual(2)
+    expect(max).toBeLessThanOrEqual(2)
   })
 
-  test('beyond those in flight wait in order, and too many end the connection', async () => {
+  test('wait in order above the limit in flight, and too many close the connection', async () => {
     const seen: string[] = []
     const release = Promise.withResolvers<void>()
-    const answer: Answerer = async (body) => {
+    const respond: Responder = async (body) => {
       seen.push(body)
       await release.promise
       return reply(body)
     }
-    const { port } = await start({ answer, limits: { messagesInFlight: 3, messagesWaiting: 20 } })
+    const { port } = await start({ respond, limits: { messagesInFlight: 3, messagesWaiting: 20 } })
     const patient = await openSocket(`ws://127.0.0.1:${port}`)
     const ids = Array.from({ length: 20 }, (_, id) => `${id}`)
     for (const id of ids) patient.send(id)
@@ -90,28 +93,28 @@ describe('messages', () => {
     expect(await closeCode(greedy)).toBe(1008)
     expect(seen.filter((body) => body !== 'x')).toEqual(ids.slice(0, 3))
     release.resolve()
-    const answers: string[] = []
-    while (answers.length < ids.length) answers.push(await patient.next())
+    const responses: string[] = []
+    while (responses.length < ids.length) responses.push(await patient.next())
     expect(seen.filter((body) => body !== 'x')).toEqual(ids)
-    expect(answers.toSorted()).toEqual(ids.toSorted())
+    expect(responses.toSorted()).toEqual(ids.toSorted())
   })
 
-  test('are not read for as long as an answer says', async () => {
+  test('are not read for the time that a response says', async () => {
     const times: number[] = []
-    const answer: Answerer = (body) => {
+    const respond: Responder = (body) => {
       times.push(performance.now())
-      return { ...reply(body), holdMs: body === '1' ? 300 : undefined }
+      return { ...reply(body), throttleMs: body === '1' ? 300 : undefined }
     }
-    const { port } = await start({ answer })
+    const { port } = await start({ respond })
     const socket = await openSocket(`ws://127.0.0.1:${port}`)
     for (const body of ['0', '1', '2', '3']) socket.send(body)
     for (const body of ['0', '1', '2', '3']) expect(await socket.next()).toBe(body)
-    const [first, held, next] = times
-    expect(held! - first!).toBeLessThan(250)
-    expect(next! - held!).toBeGreaterThan(295)
+    const [first, throttled, next] = times
+    expect(throttled! - first!).toBeLessThan(250)
+    expect(next! - throttled!).toBeGreaterThan(295)
   })
 
-  test('in too many fragments or pieces end the connection', async () => {
+  test('in too many fragments or pieces close the connection', async () => {
     const limits = { messageFragments: 10, messageChunks: 20 }
     const { port } = await start({ limits })
     const fragmented = await openBare(port)
@@ -133,7 +136,7 @@ describe('messages', () => {
     expect(await closed).toBe(1008)
   })
 
-  test('that stand still are not waited for', async () => {
+  test('that arrive too slowly close the connection', async () => {
     const { port } = await start({ limits: { requestMs: 300 } })
     const raw = await openBare(port)
     raw.write(frame('x'.repeat(50_000)).subarray(0, 40_000))
@@ -141,7 +144,7 @@ describe('messages', () => {
   })
 })
 
-test('a flood of control frames ends its connection', async () => {
+test('a flood of control frames closes its connection', async () => {
   const { port } = await start({ limits: { controlFrames: 50 } })
   const some = await openSocket(`ws://127.0.0.1:${port}`)
   const raw = await openBare(port)
@@ -151,9 +154,9 @@ test('a flood of control frames ends its connection', async () => {
   expect(await some.next()).toContain('"body":"1"')
 })
 
-test('a message is charged while it comes in, and waits where it is refused', async () => {
+test('a message is charged while it arrives, and waits when a charge is refused', async () => {
   const charges: number[] = []
-  const paid: (number | undefined)[] = []
+  const prepaid: (number | undefined)[] = []
   let refusals = 2
   const charge = async (_address: string, points: number): Promise<Charge> => {
     if (refusals-- > 0)
@@ -161,13 +164,13 @@ test('a message is charged while it comes in, and waits where it is refused', as
     charges.push(points)
     return { isAllowed: true, second: 1 }
   }
-  const answer: Answerer = (body, _client, before) => {
-    paid.push(before?.points)
+  const respond: Responder = (body, _client, before) => {
+    prepaid.push(before?.points)
     return reply(String(body.length))
   }
   const { port } = await start({
-    limiter: { charge, owe() {}, held: () => undefined },
-    answer,
+    limiter: { charge, owe() {}, throttled: () => undefined },
+    respond,
   })
   const socket = await openSocket(`ws://127.0.0.1:${port}`)
   socket.send('x')
@@ -178,30 +181,31 @@ test('a message is charged while it comes in, and waits where it is refused', as
     '1000000',
     '1',
   ])
-  // 1 MB begins 16 times 64 kB: the first is the answer's to charge, the last may be with it.
+  // 1 MB starts 16 blocks of 64 kB: the first is charged with the response, and the last may be
+  // too.
   const sum = charges.reduce((all, one) => all + one, 0)
   expect(sum).toBeGreaterThanOrEqual(14)
   expect(sum).toBeLessThanOrEqual(15)
-  expect(paid).toEqual([0, sum, 0])
+  expect(prepaid).toEqual([0, sum, 0])
   expect(refusals).toBeLessThan(0)
 })
 
-describe('room for what is being received', () => {
-  test('is waited for, and all come to their end', async () => {
+describe('memory for arriving messages', () => {
+  test('makes messages wait, and all of them complete', async () => {
     const limits = { bodiesBytesPerClient: 150_000 }
-    const { port } = await start({ limits, answer: (body) => reply(String(body.length)) })
-    const whole = frame('x'.repeat(400_000))
+    const { port } = await start({ limits, respond: (body) => reply(String(body.length)) })
+    const full = frame('x'.repeat(400_000))
     const sockets = await Promise.all(Array.from({ length: 4 }, () => openBare(port)))
-    for (const socket of sockets) socket.write(whole.subarray(0, 100_000))
+    for (const socket of sockets) socket.write(full.subarray(0, 100_000))
     await turn()
-    const answers = sockets.map((socket) => once(socket, 'data'))
-    for (const socket of sockets) socket.write(whole.subarray(100_000))
-    for (const answer of answers) expect(String(await answer)).toContain('400000')
+    const responses = sockets.map((socket) => once(socket, 'data'))
+    for (const socket of sockets) socket.write(full.subarray(100_000))
+    for (const response of responses) expect(String(await response)).toContain('400000')
   })
 
-  test('is taken from who has most, whose connection ends', async () => {
+  test('is taken from the connection with the most, which is closed', async () => {
     const limits = { bodiesBytes: 500_000, bodiesBytesPerClient: 450_000 }
-    const { port } = await start({ limits, answer: (body) => reply(String(body.length)) })
+    const { port } = await start({ limits, respond: (body) => reply(String(body.length)) })
     const large = await openBare(port)
     large.write(frame('x'.repeat(400_000)).subarray(0, 390_000))
     let code: number | undefined
@@ -209,20 +213,22 @@ describe('room for what is being received', () => {
       code = one
     })
     const other = await openBare(port, '127.0.0.9')
-    // Until all of the first one is here, there is room.
+    // Other messages are accepted until the first one has arrived completely.
     while (code === undefined) {
-      const answer = once(other, 'data')
+      const response = once(other, 'data')
       other.write(frame('x'.repeat(200_000)))
-      expect(String(await answer)).toContain('200000')
+      expect(String(await response)).toContain('200000')
     }
     expect(code).toBe(1013)
   })
 
-  test('is given back, whatever happens', () => {
+  test('is returned when a message completes or its connection ends', () => {
     const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
     const meters = createMeters({
       limiter: { charge: () => ({ isAllowed: true, second: 1 }) },
-      ...{ intake, messageMs: 1_000, now: () => 0 },
+      intake,
+      messageMs: 1_000,
+      now: () => 0,
     })
     const open = () =>
       meters.open({
@@ -253,7 +259,9 @@ describe('control frames', () => {
     const intake = createIntake({ bodiesBytes: 1_000_000, bodiesBytesPerClient: 1_000_000 })
     const meters = createMeters({
       limiter: { charge },
-      ...{ intake, messageMs: 30_000, now: () => performance.now() },
+      intake,
+      messageMs: 30_000,
+      now: () => performance.now(),
     })
     const reading = createReading({ pause() {}, resume() {} }, () => 0)
     const cuts: string[] = []
@@ -265,7 +273,7 @@ describe('control frames', () => {
     [31, []],
     [32, [1]],
     [100, [1, 1, 1]],
-  ])('%i cost %j', async (count, points) => {
+  ])('%i of them cost the points %j', async (count, points) => {
     const { charged, meter } = metered()
     for (let sent = 0; sent < count; sent++) {
       meter.control(0)
@@ -274,15 +282,15 @@ describe('control frames', () => {
     expect(charged).toEqual(points)
   })
 
-  /** As often as those who follow a feed ask whether it is still there. */
+  /** Followers of a feed send pings at this interval. */
   const EVERY_MS = 500
   const LASTS_MS = 3_600_000
 
   test.each([
-    ['in a piece of its own', 0, [131]],
+    ['in one piece', 0, [131]],
     ['in two pieces', 0, [1, 130]],
-    ['with the beginning of the next', 5, [131]],
-  ])('are no message that comes too late: each %s', (_, before, pieces) => {
+    ['together with the start of the next', 5, [131]],
+  ])('do not count as a late message: each %s', (_, before, pieces) => {
     vi.useFakeTimers()
     onTestFinished(() => void vi.useRealTimers())
     const { meter, intake, cuts } = metered()
@@ -296,7 +304,7 @@ describe('control frames', () => {
     expect(intake.bytes).toBe(0)
   })
 
-  test('do not make a message shorter that they come within, nor its time longer', () => {
+  test('inside a message change neither its size nor its timeout', () => {
     vi.useFakeTimers()
     onTestFinished(() => void vi.useRealTimers())
     const { meter, intake, cuts } = metered()
@@ -312,14 +320,14 @@ describe('control frames', () => {
     expect(cuts).toEqual(['late'])
   })
 
-  test('of one who only listens leave it connected', async () => {
+  test('of a client that only listens do not close its connection', async () => {
     const { port } = await start({ limits: { requestMs: 100, controlFrames: 1_000_000 } })
     const raw = await openBare(port)
     let code: number | undefined
     const closed = closeCode(raw).then((one) => {
       code = one
     })
-    // Times are looked at once in a second.
+    // The times are checked once in a second.
     const until = performance.now() + 1_300
     while (code === undefined && performance.now() < until) {
       const pong = once(raw, 'data')
@@ -340,76 +348,76 @@ describe('control frames', () => {
   })
 })
 
-describe('who does not read', () => {
+describe('a client that does not read', () => {
   const text = 'x'.repeat(100_000)
   async function silent(options: TestServerOptions) {
-    let answered = 0
-    const answer: Answerer = () => {
-      answered++
+    let responded = 0
+    const respond: Responder = () => {
+      responded++
       return reply(text)
     }
-    const started = await start({ answer, ...options })
+    const started = await start({ respond, ...options })
     const raw = await openBare(started.port)
     raw.pause()
-    return { ...started, raw, answered: () => answered }
+    return { ...started, raw, responded: () => responded }
   }
 
-  test('is not answered, and gets all of it later', async () => {
+  test('gets no further responses until it reads again', async () => {
     const count = 300
-    const { raw, answered, server, port } = await silent({
+    const { raw, responded, server, port } = await silent({
       limits: { pingMs: 1_000, pongMs: 500, controlFrames: 100_000 },
     })
     for (let sent = 0; sent < count; sent++) raw.write(frame('1'))
-    await expect.poll(() => server.unsent.answers).toBeGreaterThan(0)
-    const before = answered()
-    // Another one, that is read, is ended for its missing pong.
+    await expect.poll(() => server.unsent.responses).toBeGreaterThan(0)
+    const before = responded()
+    // Another socket that is read is closed for its missing pong.
     const mute = await openBare(port)
     await new Promise((resolve) => mute.resume().once('close', resolve))
-    expect(answered()).toBe(before)
+    expect(responded()).toBe(before)
     expect(before).toBeLessThan(count)
     expect(server.unsent.bytes).toBeLessThan(1_000_000)
     await expect.poll(() => server.webSockets).toBe(1)
     let got = 0
     raw.on('data', (chunk) => {
       got += chunk.length
-      // An unasked pong is an answer too.
+      // An unrequested pong counts as a response too.
       raw.write(frame('', 10))
     })
     raw.resume()
     await expect.poll(() => got).toBeGreaterThanOrEqual(count * text.length)
-    expect(answered()).toBe(count)
-    await expect.poll(() => server.unsent.answers).toBe(0)
+    expect(responded()).toBe(count)
+    await expect.poll(() => server.unsent.responses).toBe(0)
   })
 
-  test('has only so much time', async () => {
+  test('is closed at a timeout', async () => {
     const { raw, server } = await silent({ limits: { unsentMs: 200, pongMs: 60_000 } })
     for (let sent = 0; sent < 300; sent++) raw.write(frame('1'))
     await expect.poll(() => server.unsent.cut).toBeGreaterThan(0)
     await expect.poll(() => server.webSockets).toBe(0)
-    expect(server.unsent).toMatchObject({ answers: 0, bytes: 0 })
+    expect(server.unsent).toMatchObject({ responses: 0, bytes: 0 })
   })
 })
 
-describe('a message that is whole before its charge is answered', () => {
-  /** Points that were asked for, each answered when the test says. */
+describe('a complete message whose charge is still open', () => {
+  /** Makes a store whose responses the test delays. */
   function slowStore() {
     const taken: number[] = []
     const waiting: (() => void)[] = []
     const points = (used: number) => ({ used, second: 1, leftMs: 1_000 })
     const store: PointStore = {
       isUp: true,
-      async take(_key, asked) {
+      async take(_key, requested) {
         await new Promise<void>((resolve) => waiting.push(resolve))
-        taken.push(asked)
-        return points(asked)
+        taken.push(requested)
+        return points(requested)
       },
       owe: async () => points(0),
       grant: async () => points(0),
-      look: async () => ({ ...points(0), owed: 0 }),
+      peek: async () => ({ ...points(0), owed: 0 }),
     }
     const options = { perSecond: 100, keys: 10, now: () => Date.now() }
     const limiter = createSharedLimiter({ ...options, local: createLimiter(options), store })
-    return { taken, limiter, waiting, answer: () => waiting.shift()?.() }
+    return { taken, limiter, waiting, respond: () => waiting.shift()?.() }
   }
   const sum = (all: readonly number[]) => all.reduce((a, b) => a + b, 0)
   const call = (bytes: number) => {
@@ -421,33 +429,33 @@ describe('a message that is whole before its charge is answered', () => {
   }
 
   test.each([
-    ['a short one behind it', [200_000, 70], 5],
-    ['a long one behind it', [200_000, 200_000], 8],
-    ['many behind it', [200_000, ...Array<number>(40).fill(70)], 44],
-  ])('is charged for itself, and what follows for itself: %s', async (_name, sizes, points) => {
-    const { taken, limiter, waiting, answer } = slowStore()
+    ['a short message behind it', [200_000, 70], 5],
+    ['a long message behind it', [200_000, 200_000], 8],
+    ['many messages behind it', [200_000, ...Array<number>(40).fill(70)], 44],
+  ])('is charged once, and so is each message behind it: %s', async (_name, sizes, points) => {
+    const { taken, limiter, waiting, respond } = slowStore()
     const rpc = testRpc({ limiter })
-    const { port } = await start({ answer: rpc.answer, limiter })
+    const { port } = await start({ respond: rpc.respond, limiter })
     const raw = await openBare(port)
     raw.write(Buffer.concat(sizes.map((bytes) => frame(call(bytes)))))
-    let answers = 0
+    let responses = 0
     raw.on('data', (data) => {
-      answers += String(data).split('"jsonrpc"').length - 1
+      responses += String(data).split('"jsonrpc"').length - 1
     })
-    // The store answers late: when nothing else is left to do for a while.
-    for (let idle = 0; answers < sizes.length; idle++) {
+    // The store responds late, when nothing else has happened for a while.
+    for (let idle = 0; responses < sizes.length; idle++) {
       await turn()
-      if (waiting.length > 0 && idle % 50 === 49) answer()
+      if (waiting.length > 0 && idle % 50 === 49) respond()
     }
     expect(sum(taken)).toBe(points)
   })
 
-  test('is answered before those behind it', async () => {
-    const { limiter, waiting, answer } = slowStore()
+  test('is answered before the messages behind it', async () => {
+    const { limiter, waiting, respond } = slowStore()
     const seen: number[] = []
     const { port } = await start({
       limiter,
-      answer(body) {
+      respond(body) {
         seen.push(body.length)
         return reply('1')
       },
@@ -458,21 +466,21 @@ describe('a message that is whole before its charge is answered', () => {
     await expect.poll(() => waiting.length).toBe(1)
     for (let turns = 0; turns < 50; turns++) await turn()
     expect(seen).toEqual([])
-    answer()
+    respond()
     await expect.poll(() => seen).toEqual(sizes)
   })
 })
 
-test('the body of a request is charged once, however late its charges are answered', async () => {
+test('a request body is charged once, however late the limiter responds', async () => {
   const taken: number[] = []
   const charge = async (_address: string, points: number): Promise<Charge> => {
     for (let turns = 0; turns < 50; turns++) await turn()
     taken.push(points)
     return { isAllowed: true, second: 1 }
   }
-  const limiter = { charge, held: () => undefined, owe() {} }
+  const limiter = { charge, throttled: () => undefined, owe() {} }
   const rpc = testRpc({ limiter: { ...createLimiter(FREE), ...limiter } })
-  const { port } = await start({ answer: rpc.answer, limiter })
+  const { port } = await start({ respond: rpc.respond, limiter })
   const body = JSON.stringify({
     id: 1,
     method: 'web3_clientVersion',

@@ -1,9 +1,9 @@
-/** WebSockets: messages, caps, silent and slow peers. */
+/** WebSockets have messages, concurrency limits, and peers that are silent or slow. */
 import { once } from 'node:events'
 import { afterEach, describe, expect, test } from 'vitest'
+import type { Responder } from '../../../rpc/core/exchange.ts'
 import type { Server } from '../../../rpc/http/server.ts'
 import type { Connection } from '../../../rpc/http/websocket.ts'
-import type { Answerer } from '../../../rpc/seam/exchange.ts'
 import { openRaw, openSocket, startServer, type TestServerOptions } from '../../fixtures/sockets.ts'
 
 const started: Server[] = []
@@ -19,7 +19,7 @@ async function start(options: TestServerOptions = {}) {
 const handshake = (path: string) =>
   `GET ${path} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n`
 
-test('a request says once whom it is for', async () => {
+test('a request must have exactly one host header', async () => {
   const { port } = await start()
   const request = handshake('/')
   const post = `POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n1`
@@ -34,15 +34,15 @@ test('a request says once whom it is for', async () => {
     [request.replace('host: localhost\r\n', ''), 400],
   ] as const) {
     const socket = await openRaw(port)
-    const answer = once(socket, 'data') as Promise<[Buffer]>
+    const response = once(socket, 'data') as Promise<[Buffer]>
     socket.write(text)
-    expect(String((await answer)[0]).split(' ', 2)[1], text).toBe(String(status))
+    expect(String((await response)[0]).split(' ', 2)[1], text).toBe(String(status))
     socket.destroy()
   }
 })
 
-describe('messages', () => {
-  test('are answered on both endpoints', async () => {
+describe('WebSocket messages', () => {
+  test('get responses on both endpoints', async () => {
     const { url } = await start()
     for (const [path, endpoint] of [
       ['/', 'standard'],
@@ -59,60 +59,61 @@ describe('messages', () => {
     }
   })
 
-  test('a notification goes to its client alone, also before the answer', async () => {
-    const answer: Answerer = async (body, client) => {
+  test('can notify only their own client, also before the response', async () => {
+    const respond: Responder = async (body, client) => {
       client.notify?.([[Buffer.from(`"for ${body}"`)]])
       return { text: undefined, status: 200, headers: {} }
     }
-    const { url } = await start({ answer })
+    const { url } = await start({ respond })
     const [first, second] = [await openSocket(url), await openSocket(url)]
     first.send('1')
     second.send('2')
     expect([await first.next(), await second.next()]).toEqual(['"for 1"', '"for 2"'])
   })
 
-  test('more than may be in flight wait, none is lost', async () => {
+  test('wait above the limit in flight, and none is lost', async () => {
     let running = 0
-    let most = 0
-    const answer: Answerer = async (body) => {
-      most = Math.max(most, ++running)
+    let max = 0
+    const respond: Responder = async (body) => {
+      max = Math.max(max, ++running)
       await new Promise((resolve) => setImmediate(resolve))
       running--
       return { text: body, status: 200, headers: {} }
     }
-    const { url } = await start({ answer, limits: { messagesInFlight: 4 } })
+    const { url } = await start({ respond, limits: { messagesInFlight: 4 } })
     const socket = await openSocket(url)
     const long = 'x'.repeat(100_000)
     for (let index = 0; index < 40; index++) socket.send(`${index} ${long}`)
-    const answers = []
-    for (let index = 0; index < 40; index++) answers.push(Number.parseInt(await socket.next(), 10))
-    expect(answers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, i) => i))
-    expect(most).toBeLessThan(10)
+    const responses = []
+    for (let index = 0; index < 40; index++)
+      responses.push(Number.parseInt(await socket.next(), 10))
+    expect(responses.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, i) => i))
+    expect(max).toBeLessThan(10)
   })
 })
 
-describe('refused before the handshake', () => {
+describe('a WebSocket handshake', () => {
   const cases: [name: string, path: string, headers: Record<string, string>, status: number][] = [
-    ['another path', '/foo', {}, 404],
+    ['an unknown path', '/foo', {}, 404],
     ['a feed that is not served', '/feed', {}, 404],
-    ['a host that was made to point here', '/', { host: 'evil.example' }, 403],
+    ['a DNS name that points to this machine', '/', { host: 'evil.example' }, 403],
     ['an origin that is not allowed', '/', { origin: 'https://evil.example' }, 403],
   ]
-  test.each(cases)('%s', async (_, path, headers, status) => {
+  test.each(cases)('is refused for %s', async (_, path, headers, status) => {
     const { url } = await start({ cors: ['https://app.example'] })
     await expect(openSocket(`${url}${path}`, headers)).rejects.toThrow(`${status}`)
   })
 
-  test('an empty host is of no browser', async () => {
+  test('is accepted with an empty host, which no browser sends', async () => {
     const { port } = await start()
     const raw = await openRaw(port)
     raw.write(handshake('/').replace(/host: [^\r]*/i, 'host: '))
-    const [answer] = (await once(raw, 'data')) as [Buffer]
-    expect(String(answer)).toMatch(/^HTTP\/1.1 101 /)
+    const [response] = (await once(raw, 'data')) as [Buffer]
+    expect(String(response)).toMatch(/^HTTP\/1.1 101 /)
     raw.destroy()
   })
 
-  test('too many of one address, until one leaves', async () => {
+  test('is refused above the limit of its address, until another socket closes', async () => {
     const { url, server } = await start({ limits: { connectionsPerClient: 2 } })
     const first = await openSocket(url)
     await openSocket(url)
@@ -123,7 +124,7 @@ describe('refused before the handshake', () => {
     await openSocket(url)
   })
 
-  test('too many of all, half-open ones included', async () => {
+  test('is refused above the total limit, which includes half-open sockets', async () => {
     const { url, port } = await start({ limits: { connectionsTotal: 1 } })
     const raw = await openRaw(port)
     raw.write(handshake('/'))
@@ -132,7 +133,7 @@ describe('refused before the handshake', () => {
     raw.destroy()
   })
 
-  test('while starting, but the feed is served', async () => {
+  test('is refused while the node starts, except for the feed', async () => {
     const { url, server } = await start({
       feed: () => ({ headers: [], replayBytes: 0, open: () => ({ onMessage() {} }) }),
     })
@@ -143,15 +144,15 @@ describe('refused before the handshake', () => {
   })
 })
 
-describe('closed', () => {
-  test('a message above the limit: 1009', async () => {
+describe('a WebSocket', () => {
+  test('is closed with 1009 for a message above the limit', async () => {
     const { url } = await start({ limits: { bodyBytes: 100 } })
     const socket = await openSocket(url)
     socket.send('x'.repeat(101))
     expect((await socket.closed).code).toBe(1009)
   })
 
-  test('a peer that never answers a ping', async () => {
+  test('is closed when its client never sends a pong', async () => {
     const { port } = await start({ limits: { pingMs: 20, pongMs: 20 } })
     const raw = await openRaw(port)
     raw.write(handshake('/'))
@@ -159,7 +160,7 @@ describe('closed', () => {
     await once(raw, 'close')
   })
 
-  test('a peer that answers stays', async () => {
+  test('stays open when its client sends pongs', async () => {
     const { url, server } = await start({ limits: { pingMs: 5, pongMs: 2_000 } })
     const socket = await openSocket(url)
     for (let round = 0; round < 5; round++) {
@@ -170,12 +171,13 @@ describe('closed', () => {
     expect(server.webSockets).toBe(1)
   })
 
-  test('a reader too slow for what it asked for: 1013', async () => {
+  test('of the feed is closed when its reader is too slow', async () => {
     const opened = Promise.withResolvers<Connection>()
     const { port } = await start({
       limits: { feedQueueBytes: 100_000 },
       feed: () => ({
-        ...{ headers: [], replayBytes: 0 },
+        headers: [],
+        replayBytes: 0,
         open(connection) {
           opened.resolve(connection)
           return { onMessage() {} }
@@ -197,17 +199,17 @@ describe('closed', () => {
     await ended
   })
 
-  test('a reader that does not take a large answer in time', async () => {
-    const answer: Answerer = async () => ({
+  test('is closed when a large response is not read in time', async () => {
+    const respond: Responder = async () => ({
       text: `"${'x'.repeat(20_000_000)}"`,
       status: 200,
       headers: {},
     })
-    const { port, server } = await start({ answer, limits: { unsentMs: 200 } })
+    const { port, server } = await start({ respond, limits: { unsentMs: 200 } })
     const raw = await openRaw(port)
     raw.write(handshake('/'))
     await once(raw, 'data')
-    // A masked text frame of one character.
+    // The bytes are a masked text frame of one character.
     raw.write(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x31]))
     raw.pause()
     await expect.poll(() => server.unsent.cut).toBe(1)
@@ -215,18 +217,18 @@ describe('closed', () => {
     raw.destroy()
   })
 
-  test('when the node stops: 1001, after the answers', async () => {
+  test('is closed with 1001 after its last responses when the node stops', async () => {
     const release = Promise.withResolvers<void>()
-    const begun = Promise.withResolvers<void>()
-    const answer: Answerer = async () => {
-      begun.resolve()
+    const started = Promise.withResolvers<void>()
+    const respond: Responder = async () => {
+      started.resolve()
       await release.promise
       return { text: '"late"', status: 200, headers: {} }
     }
-    const { url, server } = await start({ answer })
+    const { url, server } = await start({ respond })
     const socket = await openSocket(url)
     socket.send('1')
-    await begun.promise
+    await started.promise
     const drained = server.drain(5_000)
     release.resolve()
     expect(await socket.next()).toBe('"late"')

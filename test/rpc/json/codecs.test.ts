@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { logQuery } from '../../../rpc/events/log-filter.ts'
 import {
   address,
@@ -15,13 +16,15 @@ import {
 } from '../../../rpc/json/codecs.ts'
 import { array, boolean, type Codec, SchemaError } from '../../../rpc/json/schema.ts'
 import { blockOverride, stateOverride } from '../../../rpc/methods/shared/overrides.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 
 const H = `0x${'11'.repeat(32)}`
 const A = `0x${'22'.repeat(20)}`
 
-/** Milliseconds of the quickest of five: what is dear is so each time, what is held up by another process is not. */
-function leastOf(work: () => void): number {
+/**
+ * Measures the minimum of five runs, because expensive work is slow each time, but other processes
+ * are not.
+ */
+function minOf(work: () => void): number {
   const times = Array.from({ length: 5 }, () => {
     const started = performance.now()
     work()
@@ -30,7 +33,7 @@ function leastOf(work: () => void): number {
   return Math.min(...times)
 }
 
-/** What a codec says of a wire value: the value, or the complaint. */
+/** Gives a codec's value for a wire value, or its error. */
 function said(codec: Codec<unknown>, wire: unknown): unknown {
   try {
     return codec.decode(wire, DEFAULT_LIMITS)
@@ -42,15 +45,15 @@ function said(codec: Codec<unknown>, wire: unknown): unknown {
 const json = (problem: string, type: string) =>
   `json: cannot unmarshal ${problem} into Go value of type ${type}`
 
-const place = (more: object = {}) => {
-  const whole = { number: '0x10', index: '0x3', ...more }
-  const given = Object.entries(whole).filter(([, value]) => value !== undefined)
+const flashblockId = (more: object = {}) => {
+  const full = { number: '0x10', index: '0x3', ...more }
+  const given = Object.entries(full).filter(([, value]) => value !== undefined)
   return { flashblock: Object.fromEntries(given) }
 }
 const missing = (key: string) => `missing required field '${key}' for flashblock`
 const TWO = 'cannot specify both a flashblock and a block, choose one or the other'
 
-describe('refused in the words callers know', () => {
+describe('an invalid value', () => {
   const cases: [name: string, codec: Codec<unknown>, wire: unknown, complaint: string][] = [
     ['address null', address, null, json('non-string', 'common.Address')],
     ['address number', address, 5, json('non-string', 'common.Address')],
@@ -134,37 +137,57 @@ describe('refused in the words callers know', () => {
     ['block constructor', blockId, 'constructor', 'hex string without 0x prefix'],
     ['block {}', blockId, {}, 'must specify either BlockHash or BlockNumber'],
     [
-      'block of both',
+      'block of number and hash',
       blockId,
       { blockHash: H, blockNumber: '0x0' },
       'cannot specify both BlockHash and BlockNumber, choose one or the other',
     ],
-    ['a place without its index', blockId, place({ index: undefined }), missing('index')],
-    ['a place without its number', blockNumber, place({ number: undefined }), missing('number')],
-    ['a place and a hash', blockId, { ...place(), blockHash: H }, TWO],
-    ['a place that is none', blockNumber, { flashblock: 5 }, json('number', 'flashblock')],
-    ['a place with more', blockId, place({ idx: '0x1' }), 'idx: an unknown field'],
     [
-      'a place below zero',
+      'a flashblock id without its index',
       blockId,
-      place({ number: -1 }),
+      flashblockId({ index: undefined }),
+      missing('index'),
+    ],
+    [
+      'a flashblock id without its number',
+      blockNumber,
+      flashblockId({ number: undefined }),
+      missing('number'),
+    ],
+    ['a flashblock id and a hash', blockId, { ...flashblockId(), blockHash: H }, TWO],
+    [
+      'a number instead of a flashblock id',
+      blockNumber,
+      { flashblock: 5 },
+      json('number', 'flashblock'),
+    ],
+    [
+      'a flashblock id with an unknown field',
+      blockId,
+      flashblockId({ idx: '0x1' }),
+      'idx: unknown field, expected one of number, index, payloadId',
+    ],
+    [
+      'a flashblock id with a negative number',
+      blockId,
+      flashblockId({ number: -1 }),
       'json: cannot unmarshal not an integer into Go struct field flashblock.number of type hexutil.Uint64',
     ],
     [
-      'a place at a decimal text',
+      'a flashblock id with a decimal text',
       blockNumber,
-      place({ index: '12' }),
+      flashblockId({ index: '12' }),
       'json: cannot unmarshal hex string without 0x prefix into Go struct field flashblock.index of type hexutil.Uint64',
     ],
     [
-      'a place of a short payload',
+      'a flashblock id with a short payload id',
       blockId,
-      place({ payloadId: '0x12' }),
+      flashblockId({ payloadId: '0x12' }),
       'payloadId: expected 0x and 16 hex digits',
     ],
-    ['height a number', blockNumber, 5, 'hex string without 0x prefix'],
-    ['flag a string', boolean, 'true', json('string', 'bool')],
-    ['call a string', transactionCall, 'x', json('string', 'TransactionArgs')],
+    ['a number instead of a height', blockNumber, 5, 'hex string without 0x prefix'],
+    ['a text instead of a flag', boolean, 'true', json('string', 'bool')],
+    ['a text instead of a call', transactionCall, 'x', json('string', 'TransactionArgs')],
     [
       'call with bad data',
       transactionCall,
@@ -190,7 +213,7 @@ describe('refused in the words callers know', () => {
       'accessList.0.storageKeys.0: hex string has length 0, want 64 for common.Hash',
     ],
     [
-      'call with a tuple that lacks',
+      'call with an incomplete access list entry',
       transactionCall,
       { accessList: [{ address: A }] },
       "accessList.0: missing required field 'storageKeys' for AccessTuple",
@@ -241,7 +264,7 @@ describe('refused in the words callers know', () => {
       { [A]: { state: { '0x1': H } } },
       `json: cannot unmarshal hex string of odd length into Go struct field StateOverride.${A}.state.0x1 of type common.Hash`,
     ],
-    ['override by a list', stateOverride, [], json('array', 'StateOverride')],
+    ['override that is a list', stateOverride, [], json('array', 'StateOverride')],
     [
       'override __proto__',
       stateOverride,
@@ -250,22 +273,25 @@ describe('refused in the words callers know', () => {
     ],
     ['too many items', array(uint64, 2), ['0x1', '0x1', '0x1'], 'more than 2 items'],
   ]
-  test.each(cases)('%s', (_name, codec, wire, complaint) => {
-    const complained = said(codec, wire)
-    if (complaint.startsWith('__proto__'))
-      expect(complained).toMatch(/hex string without 0x prefix/)
-    else expect(complained).toBe(complaint)
-  })
-  test('a filter of 1001 addresses, before any is decoded', () => {
+  test.each(cases)(
+    'is refused with a text that clients know: %s',
+    (_name, codec, wire, complaint) => {
+      const complained = said(codec, wire)
+      if (complaint.startsWith('__proto__'))
+        expect(complained).toMatch(/hex string without 0x prefix/)
+      else expect(complained).toBe(complaint)
+    },
+  )
+  test('such as a filter of 200,000 addresses is refused before it is decoded', () => {
     const address = Array(200_000).fill(A)
-    const leastMs = leastOf(() =>
+    const minMs = minOf(() =>
       expect(() => logQuery.decode({ address }, DEFAULT_LIMITS)).toThrow(
         'exceed max addresses or topics per search position',
       ),
     )
-    expect(leastMs).toBeLessThan(50)
+    expect(minMs).toBeLessThan(50)
   })
-  test('an override of more accounts and slots than may be', () => {
+  test('such as an override with too many accounts and slots is refused', () => {
     const slots = (count: number, from: number) =>
       Object.fromEntries(
         Array.from({ length: count }, (_, at) => [
@@ -276,20 +302,20 @@ describe('refused in the words callers know', () => {
     const other = `0x${'33'.repeat(20)}`
     const wire = { [A]: { stateDiff: slots(6_000, 0) }, [other]: { stateDiff: slots(6_000, 0) } }
     expect(said(stateOverride, wire)).toBe(
-      'state override has 12002 accounts and slots, at most 10000',
+      'state override has 12002 accounts and slots, expected at most 10000',
     )
   })
-  test('five million digits: by their length', () => {
+  test('such as a number of five million digits is refused by its length', () => {
     const digits = `0x${'f'.repeat(5_000_000)}`
-    const leastMs = leastOf(() => {
+    const minMs = minOf(() => {
       expect(said(uint256, digits)).toMatch('> 256 bits')
       expect(said(address, digits)).toMatch('want 40')
     })
-    expect(leastMs).toBeLessThan(50)
+    expect(minMs).toBeLessThan(50)
   })
 })
 
-describe('taken', () => {
+describe('an accepted value', () => {
   const cases: [name: string, codec: Codec<unknown>, wire: unknown, value: unknown][] = [
     ['0X', address, `0X${'Ab'.repeat(20)}`, new Uint8Array(20).fill(0xab)],
     ['zero', uint256, '0x0', 0n],
@@ -305,24 +331,24 @@ describe('taken', () => {
       { blockHash: H, requireCanonical: true },
       { hash: new Uint8Array(32).fill(0x11), requireCanonical: true },
     ],
-    ['a height in an object', blockId, { blockNumber: '0x5', blockHash: null }, { number: 5n }],
-    ['a place', blockNumber, place(), { flashblock: { number: 16n, index: 3 } }],
+    ['a height as an object', blockId, { blockNumber: '0x5', blockHash: null }, { number: 5n }],
+    ['a flashblock id', blockNumber, flashblockId(), { flashblock: { number: 16n, index: 3 } }],
     [
-      'a place in numbers, of a payload',
+      'a flashblock id of numbers with a payload id',
       blockId,
-      place({ number: 16, index: 3, payloadId: '0x00112233445566FF' }),
+      flashblockId({ number: 16, index: 3, payloadId: '0x00112233445566FF' }),
       { flashblock: { number: 16n, index: 3, payloadId: '0x00112233445566ff' } },
     ],
     [
-      'a place that no block has',
+      'a flashblock id with a too large index',
       blockId,
-      place({ index: '0xffffffffffffffff' }),
+      flashblockId({ index: '0xffffffffffffffff' }),
       { flashblock: { number: 16n, index: Number.MAX_SAFE_INTEGER } },
     ],
-    ['an index that no block has', index, '0xffffffffffffffff', Number.MAX_SAFE_INTEGER],
-    ['a call of nothing', transactionCall, null, {}],
+    ['an index above the safe integers', index, '0xffffffffffffffff', Number.MAX_SAFE_INTEGER],
+    ['null as a call', transactionCall, null, {}],
     ['unknown fields', transactionCall, { foo: 1, gas: '0x5', to: null }, { gas: 5n }],
-    ['a polluted call', transactionCall, JSON.parse('{"__proto__":{"gas":"0x5"}}'), {}],
+    ['a call with __proto__', transactionCall, JSON.parse('{"__proto__":{"gas":"0x5"}}'), {}],
     [
       'a filter with nulls',
       logQuery,
@@ -342,12 +368,12 @@ describe('taken', () => {
       },
     ],
   ]
-  test.each(cases)('%s', (_name, codec, wire, value) => {
+  test.each(cases)('is decoded: %s', (_name, codec, wire, value) => {
     expect(codec.decode(wire, DEFAULT_LIMITS)).toEqual(value)
   })
 })
 
-describe('properties', () => {
+describe('a codec', () => {
   const anyBytes = fc.uint8Array({ maxLength: 200 })
   const word = fc.uint8Array({ minLength: 32, maxLength: 32 })
   const someAddress = fc.uint8Array({ minLength: 20, maxLength: 20 })
@@ -431,18 +457,21 @@ describe('properties', () => {
       }),
     ],
   ]
-  test.each(codecs)('%s: decode(encode(x)) is x', (name, codec, values) => {
+  test.each(codecs)('decodes what it encoded to the same value: %s', (name, codec, values) => {
     fc.assert(
       fc.property(values, (value) => {
-        const again = codec.decode(JSON.parse(JSON.stringify(codec.encode(value))), DEFAULT_LIMITS)
+        const redecoded = codec.decode(
+          JSON.parse(JSON.stringify(codec.encode(value))),
+          DEFAULT_LIMITS,
+        )
         // A slot named twice is one slot on the wire.
-        if (name === 'state override') expect(codec.encode(again)).toEqual(codec.encode(value))
-        else expect(again).toEqual(value)
+        if (name === 'state override') expect(codec.encode(redecoded)).toEqual(codec.encode(value))
+        else expect(redecoded).toEqual(value)
       }),
       { numRuns: 50 },
     )
   })
-  test.each(codecs)('%s: anything is a value or a complaint that says what', (_name, codec) => {
+  test.each(codecs)('decodes any input or explains why not: %s', (_name, codec) => {
     fc.assert(
       fc.property(fc.oneof(fc.jsonValue(), fc.stringMatching(/^0x[0-9a-f]*$/)), (wire) => {
         try {

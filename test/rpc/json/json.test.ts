@@ -16,10 +16,10 @@ const hashOf = (at: number) => bytesToHex(blocks[at]!.hash)
 const txHash = (at: number) => bytesToHex(transactions[at]!.hash)
 const keys = (value: unknown) => Object.keys(value as Json).toSorted((a, b) => (a < b ? -1 : 1))
 const result = async (method: string, params: readonly unknown[], standard = false) =>
-  (await rpc.ask(method, params, standard ? STANDARD : {})).result
+  (await rpc.request(method, params, standard ? STANDARD : {})).result
 const sender = bytesToHex(SENDER)
 
-describe('shapes', () => {
+describe('the JSON of responses', () => {
   const HEADER = [
     'baseFeePerGas',
     'blobGasUsed',
@@ -45,7 +45,7 @@ describe('shapes', () => {
     'withdrawalsRoot',
   ]
   const sorted = (...names: string[]) => names.toSorted((a, b) => (a < b ? -1 : 1))
-  const PLACED = [
+  const LOCATED = [
     'blockHash',
     'blockNumber',
     'blockTimestamp',
@@ -77,7 +77,7 @@ describe('shapes', () => {
     'removed',
   ]
 
-  test('a block', async () => {
+  test('has all fields of a block, with equal transactions in each method', async () => {
     const block = (await result('eth_getBlockByNumber', ['pending', false])) as Json
     expect(keys(block)).toEqual(sorted(...HEADER, 'size', 'transactions', 'uncles', 'withdrawals'))
     expect(block).toMatchObject({
@@ -88,20 +88,24 @@ describe('shapes', () => {
       withdrawals: [],
     })
     const full = (await result('eth_getBlockByNumber', ['0x1', true])) as Json
-    const whole = (full['transactions'] as Json[])[1]
-    expect(whole).toEqual(await result('eth_getTransactionByBlockNumberAndIndex', ['0x1', '0x1']))
-    expect(whole).toEqual(
+    const fullTransaction = (full['transactions'] as Json[])[1]
+    expect(fullTransaction).toEqual(
+      await result('eth_getTransactionByBlockNumberAndIndex', ['0x1', '0x1']),
+    )
+    expect(fullTransaction).toEqual(
       await result('eth_getTransactionbyBlockNumberAndIndex', ['0x1', '0x1'], true),
     )
-    expect(whole).toEqual(await result('eth_getTransactionByBlockHashAndIndex', [hashOf(1), '0x1']))
-    expect(whole).toEqual(await result('eth_getTransactionByHash', [txHash(0)]))
+    expect(fullTransaction).toEqual(
+      await result('eth_getTransactionByBlockHashAndIndex', [hashOf(1), '0x1']),
+    )
+    expect(fullTransaction).toEqual(await result('eth_getTransactionByHash', [txHash(0)]))
   })
-  test('a header', async () => {
+  test('has all fields of a header', async () => {
     const header = await result('eth_getHeaderByNumber', ['latest'])
     expect(keys(header)).toEqual(sorted(...HEADER))
     expect(header).toEqual(await result('eth_getHeaderByHash', [hashOf(2)]))
   })
-  test('transactions of each type', async () => {
+  test('has the fields of each transaction type', async () => {
     const base = { chainId: 196n, gasPrice: 1_500_000_000n }
     const authorization = { chainId: 196n, address: CONTRACT, nonce: 1n, yParity: 1n, r: 2n, s: 3n }
     const all = [
@@ -115,19 +119,23 @@ describe('shapes', () => {
     const memory = memoryChain()
     memory.publish({ canonical: memory.make(memory.genesis, { executed: execute(all) }) })
     const other = testRpc({ memory })
-    const block = (await other.ask('eth_getBlockByNumber', ['latest', true])).result as Json
-    const shown = block['transactions'] as Json[]
-    const typed = [...PLACED, 'chainId', 'accessList', 'yParity']
-    expect(shown.map(keys)).toEqual([
-      sorted(...PLACED, 'chainId'),
-      sorted(...PLACED),
+    const block = (await other.request('eth_getBlockByNumber', ['latest', true])).result as Json
+    const answer = block['transactions'] as Json[]
+    const typed = [...LOCATED, 'chainId', 'accessList', 'yParity']
+    expect(answer.map(keys)).toEqual([
+      sorted(...LOCATED, 'chainId'),
+      sorted(...LOCATED),
       sorted(...typed),
       sorted(...typed, ...FEES),
       sorted(...typed, ...FEES, 'authorizationList'),
-      sorted(...PLACED, 'sourceHash', 'mint', 'depositReceiptVersion'),
+      sorted(...LOCATED, 'sourceHash', 'mint', 'depositReceiptVersion'),
     ])
-    expect(shown[3]).toMatchObject({ gasPrice: '0x3b9aca07', type: '0x2', transactionIndex: '0x3' })
-    expect(shown[5]).toMatchObject({
+    expect(answer[3]).toMatchObject({
+      gasPrice: '0x3b9aca07',
+      type: '0x2',
+      transactionIndex: '0x3',
+    })
+    expect(answer[5]).toMatchObject({
       gasPrice: '0x0',
       nonce: '0x3',
       mint: '0x9',
@@ -136,7 +144,7 @@ describe('shapes', () => {
       type: '0x7e',
     })
   })
-  test('a receipt of an OP chain, alone and in its block', async () => {
+  test('has the fields of an OP receipt, alone and in its block', async () => {
     const receipt = (await result('eth_getTransactionReceipt', [txHash(0)])) as Json
     const RECEIPT = [
       'type',
@@ -175,7 +183,7 @@ describe('shapes', () => {
     expect(all[1]).toEqual(receipt)
     expect(keys(all[0])).toEqual(sorted(...RECEIPT, 'depositNonce', 'depositReceiptVersion'))
   })
-  test('operator fees only where there are some', async () => {
+  test('has operator fees only on chains that charge them', async () => {
     const executed = execute([transfer(0n)])
     const [{ transaction, receipt }] = executed as [(typeof executed)[0]]
     const l1 = { ...receipt.l1!, operatorFeeScalar: 0n, operatorFeeConstant: 8n }
@@ -185,12 +193,11 @@ describe('shapes', () => {
         executed: [{ transaction, receipt: { ...receipt, l1 } }],
       }),
     })
-    const [shown] = (await testRpc({ memory }).ask('eth_getBlockReceipts', ['latest'])).result as [
-      Json,
-    ]
-    expect(shown).toMatchObject({ operatorFeeScalar: '0x0', operatorFeeConstant: '0x8' })
+    const [answer] = (await testRpc({ memory }).request('eth_getBlockReceipts', ['latest']))
+      .result as [Json]
+    expect(answer).toMatchObject({ operatorFeeScalar: '0x0', operatorFeeConstant: '0x8' })
   })
-  test('a post-exec transaction, and receipts with refunds', async () => {
+  test('has post-exec transactions and the refunds in receipts', async () => {
     const memory = memoryChain()
     const postExec = makePostExec(1n, [{ index: 0n, gasRefund: 4_000n }])
     const list = [transfer(0n), transfer(1n), deposit(), postExec]
@@ -201,62 +208,71 @@ describe('shapes', () => {
     })
     memory.publish({ canonical: memory.make(memory.genesis, { executed }) })
     const own = testRpc({ memory })
-    const asked = async (method: string, ...params: readonly unknown[]) =>
-      (await own.ask(method, params)).result
+    const query = async (method: string, ...params: readonly unknown[]) =>
+      (await own.request(method, params)).result
     const hash = bytesToHex(postExec.hash)
     const zero = `0x${'00'.repeat(20)}`
-    const shown = (await asked('eth_getTransactionByHash', hash)) as Json
-    const place = ['blockHash', 'blockNumber', 'blockTimestamp', 'transactionIndex']
-    expect(keys(shown)).toEqual(sorted(...place, 'type', 'hash', 'from', 'gas', 'value', 'input'))
-    expect(shown).toMatchObject({
-      ...{ type: '0x7d', hash, from: zero, gas: '0x0', value: '0x0', transactionIndex: '0x3' },
+    const answer = (await query('eth_getTransactionByHash', hash)) as Json
+    const location = ['blockHash', 'blockNumber', 'blockTimestamp', 'transactionIndex']
+    expect(keys(answer)).toEqual(
+      sorted(...location, 'type', 'hash', 'from', 'gas', 'value', 'input'),
+    )
+    expect(answer).toMatchObject({
+      type: '0x7d',
+      hash,
+      from: zero,
+      gas: '0x0',
+      value: '0x0',
+      transactionIndex: '0x3',
       input: bytesToHex(postExec.raw.subarray(1)),
     })
-    const block = (await asked('eth_getBlockByNumber', '0x1', true)) as Json
-    expect((block['transactions'] as Json[])[3]).toEqual(shown)
-    expect(await asked('eth_getRawTransactionByHash', hash)).toBe(bytesToHex(postExec.raw))
-    // An upstream that answers so is followed.
-    expect(encodeTransactionJson(shown)).toEqual(postExec.raw)
-    const receipts = (await asked('eth_getBlockReceipts', '0x1')) as Json[]
+    const block = (await query('eth_getBlockByNumber', '0x1', true)) as Json
+    expect((block['transactions'] as Json[])[3]).toEqual(answer)
+    expect(await query('eth_getRawTransactionByHash', hash)).toBe(bytesToHex(postExec.raw))
+    // A follower can read an upstream's response of this form.
+    expect(encodeTransactionJson(answer)).toEqual(postExec.raw)
+    const receipts = (await query('eth_getBlockReceipts', '0x1')) as Json[]
     expect(receipts.map((one) => one['opGasRefund'])).toEqual(['0xfa0', null, undefined, undefined])
     expect(receipts[3]).toMatchObject({ type: '0x7d', gasUsed: '0x0', blobGasUsed: '0x0' })
     expect(readReceipts(receipts).map(({ gasRefund }) => gasRefund)).toEqual([
       ...[4_000n, 0n, undefined, undefined],
     ])
-    // A block that is taken with its receipts has the same ones as one that is executed.
+    // The receipts of a block taken from an upstream equal those of an executed block.
     const l1 = { l1GasPrice: '0x1', l1GasUsed: '0x2', l1Fee: '0x3' }
     for (const more of [{}, l1]) {
       const [last] = readReceipts([{ ...receipts[3], ...more }])
       expect([last!.type, last!.blobGasUsed, last!.l1]).toEqual([0x7d, 0n, undefined])
     }
   })
-  test('a transaction that waits has no place', async () => {
+  test('has no block fields for a pooled transaction', async () => {
     const own = testRpc({ memory: fourBlocks().memory })
     const waiting = transfer(3n)
     const raw = bytesToHex(waiting.raw)
-    expect((await own.ask('eth_sendRawTransaction', [raw])).result).toBe(bytesToHex(waiting.hash))
-    const shown = (await own.ask('eth_getTransactionByHash', [bytesToHex(waiting.hash)]))
+    expect((await own.request('eth_sendRawTransaction', [raw])).result).toBe(
+      bytesToHex(waiting.hash),
+    )
+    const answer = (await own.request('eth_getTransactionByHash', [bytesToHex(waiting.hash)]))
       .result as Json
-    expect(keys(shown)).toEqual(sorted(...PLACED, ...FEES, 'chainId', 'accessList', 'yParity'))
-    expect(shown).toMatchObject({
+    expect(keys(answer)).toEqual(sorted(...LOCATED, ...FEES, 'chainId', 'accessList', 'yParity'))
+    expect(answer).toMatchObject({
       blockHash: null,
       blockNumber: null,
       blockTimestamp: null,
       transactionIndex: null,
       gasPrice: '0xb2d05e00',
     })
-    expect((await own.ask('eth_getRawTransactionByHash', [bytesToHex(waiting.hash)])).result).toBe(
-      raw,
-    )
-    expect((await own.ask('eth_getTransactionReceipt', [bytesToHex(waiting.hash)])).result).toBe(
-      null,
-    )
-    expect((await own.ask('eth_getTransactionCount', [sender, 'pending'])).result).toBe('0x4')
-    expect((await own.ask('eth_getTransactionCount', [sender, 'latest'])).result).toBe('0x2')
-    const again = await own.ask('eth_sendRawTransaction', [raw])
-    expect(again.error).toEqual({ code: -32000, message: 'already known' })
+    expect(
+      (await own.request('eth_getRawTransactionByHash', [bytesToHex(waiting.hash)])).result,
+    ).toBe(raw)
+    expect(
+      (await own.request('eth_getTransactionReceipt', [bytesToHex(waiting.hash)])).result,
+    ).toBe(null)
+    expect((await own.request('eth_getTransactionCount', [sender, 'pending'])).result).toBe('0x4')
+    expect((await own.request('eth_getTransactionCount', [sender, 'latest'])).result).toBe('0x2')
+    const repeated = await own.request('eth_sendRawTransaction', [raw])
+    expect(repeated.error).toEqual({ code: -32000, message: 'already known' })
   })
-  test('fee history', async () => {
+  test('has the fee history', async () => {
     const history = (await result('eth_feeHistory', [4, 'pending', [0, 50, 100]])) as Json
     expect(history).toMatchObject({
       oldestBlock: '0x0',
@@ -275,7 +291,7 @@ describe('shapes', () => {
     const longest = (await result('eth_feeHistory', [1e9, 'latest'])) as Json
     expect(longest['gasUsedRatio']).toHaveLength(3)
   })
-  test('raw envelopes decode to what is shown', async () => {
+  test('has raw envelopes that decode to the same transaction', async () => {
     const raw = (await result('eth_getRawTransactionByHash', [txHash(2)])) as string
     expect(bytesToHex(decodeTransaction(hexToBytes(raw)).hash)).toBe(txHash(2))
   })

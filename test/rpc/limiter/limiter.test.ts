@@ -1,11 +1,16 @@
-/** The limiter and the address it counts for. */
+/** The limiter counts points for the address of each client. */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import {
+  clientAddress,
+  isLoopback,
+  limiterKey,
+  trustedProxies,
+} from '../../../rpc/limiter/address.ts'
 import { addressRates } from '../../../rpc/limiter/address-rates.ts'
 import { createLimiter } from '../../../rpc/limiter/limiter.ts'
-import { clientAddress, isLoopback, limiterKey, trustedProxies } from '../../../rpc/seam/address.ts'
 
-describe('limiter', () => {
+describe('the limiter', () => {
   beforeEach(() => {
     vi.useFakeTimers({ now: 1_000_000, toFake: ['Date', 'setTimeout', 'clearTimeout'] })
   })
@@ -17,7 +22,7 @@ describe('limiter', () => {
     return charges.filter((charge) => charge.isAllowed).length
   }
 
-  test('100 in each second counted from the first request, the rest refused', async () => {
+  test('allows 100 points per second from the first request, and refuses the rest', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, '10.0.0.1', 60)).toBe(60)
     vi.advanceTimersByTime(990)
@@ -34,18 +39,19 @@ describe('limiter', () => {
     expect(await allowed(limiter, '10.0.0.1', 150)).toBe(100)
   })
 
-  test('a charge in the moment in which its second ends holds no longer than that', async () => {
+  test('ends a second on time, even when a charge arrives at its end', async () => {
     let isTicking = false
     const limiter = createLimiter({
-      ...{ perSecond: 2, keys: 1_000 },
+      perSecond: 2,
+      keys: 1_000,
       now() {
         const now = Date.now()
-        // A millisecond between two looks.
+        // A millisecond passes between two reads.
         if (isTicking) vi.setSystemTime(now + 1)
         return now
       },
     })
-    // Its second begins, and nothing is taken of it yet.
+    // The address's second starts, and no point is used yet.
     limiter.owe('a', 1)
     vi.advanceTimersByTime(999)
     isTicking = true
@@ -57,7 +63,7 @@ describe('limiter', () => {
     }
   })
 
-  test('seconds follow each other from the first request, whenever the next ones come', async () => {
+  test('keeps its seconds aligned with the first request of an address', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 1)).toBe(1)
     for (const ms of [1_400, 700, 950, 1_900]) {
@@ -69,13 +75,13 @@ describe('limiter', () => {
     vi.advanceTimersByTime(1)
     expect(await allowed(limiter, 'a', 1)).toBe(1)
     vi.advanceTimersByTime(11_400)
-    // Forgotten: its seconds begin here.
+    // The address was forgotten, so its seconds start here.
     expect(await allowed(limiter, 'a', 150)).toBe(100)
     vi.advanceTimersByTime(999)
     expect(await allowed(limiter, 'a', 1)).toBe(0)
   })
 
-  test('a batch passes whole or not at all, and a refused one uses nothing', async () => {
+  test('allows a batch as a whole or not at all, and a refused one uses no points', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     const charges = await Promise.all([
       limiter.charge('a', 70),
@@ -86,7 +92,7 @@ describe('limiter', () => {
     expect(charges.map((charge) => charge.isAllowed)).toEqual([true, false, true, false])
   })
 
-  test('what is owed comes off the seconds that follow, ten at most', async () => {
+  test('subtracts debt from the following seconds, at most ten', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 40)).toBe(40)
     limiter.owe('a', 130)
@@ -104,29 +110,29 @@ describe('limiter', () => {
     expect(await allowed(limiter, 'a', 150)).toBe(100)
   })
 
-  test('silence pays a debt as well', async () => {
+  test('reduces debt while an address is idle', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 1)).toBe(1)
     limiter.owe('a', 350)
     vi.advanceTimersByTime(4_000)
-    // 300 of them went with the seconds that nobody asked for.
+    // Seconds without requests paid 300 of the points.
     expect(await allowed(limiter, 'a', 150)).toBe(50)
   })
 
-  test('whoever was refused as often as it has points is held until its second ends', async () => {
+  test('throttles an address until its second ends after as many refusals as points', async () => {
     const limiter = createLimiter({ perSecond: 10, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 19)).toBe(10)
-    expect(limiter.held('a')).toBeUndefined()
+    expect(limiter.throttled('a')).toBeUndefined()
     vi.advanceTimersByTime(400)
     expect(await allowed(limiter, 'a', 1)).toBe(0)
-    expect(limiter.held('a')).toEqual({ limit: 10, used: 10, cost: 1, retryAfterMs: 600 })
-    expect(limiter.held('b')).toBeUndefined()
+    expect(limiter.throttled('a')).toEqual({ limit: 10, used: 10, cost: 1, retryAfterMs: 600 })
+    expect(limiter.throttled('b')).toBeUndefined()
     vi.advanceTimersByTime(600)
-    expect(limiter.held('a')).toBeUndefined()
+    expect(limiter.throttled('a')).toBeUndefined()
     expect(await allowed(limiter, 'a', 11)).toBe(10)
   })
 
-  test('a stall gives its points to who is known, once, and to nobody else', async () => {
+  test('credits a stall once to known addresses, and to no others', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 100)).toBe(100)
     limiter.stalled(500)
@@ -139,7 +145,7 @@ describe('limiter', () => {
     expect(await allowed(limiter, 'a', 300)).toBe(100)
   })
 
-  test('a stall that is longer than an address is remembered', async () => {
+  test('credits a stall even if it is longer than its memory of addresses', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 100)).toBe(100)
     expect(await allowed(limiter, 'b', 1)).toBe(1)
@@ -151,13 +157,13 @@ describe('limiter', () => {
     expect(await allowed(limiter, 'b', 2_000)).toBe(1_300)
     vi.advanceTimersByTime(8_100)
     expect(await allowed(limiter, 'c', 2_000)).toBe(100)
-    // Silence counts again from where it ended.
+    // The silence counts again from where it ended.
     vi.advanceTimersByTime(25_000)
     limiter.stalled(12_000)
     expect(await allowed(limiter, 'b', 2_000)).toBe(100)
   })
 
-  test('a stall is made up for to who waited for it, not to who comes long after', async () => {
+  test('credits a stall only to addresses that return soon after it', async () => {
     const limiter = createLimiter({ perSecond: 100, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 100)).toBe(100)
     expect(await allowed(limiter, 'b', 1)).toBe(1)
@@ -166,16 +172,16 @@ describe('limiter', () => {
     vi.advanceTimersByTime(1_001)
     expect(await allowed(limiter, 'a', 1_000)).toBe(100)
     vi.advanceTimersByTime(5_000)
-    // What came of the one before is not given with the next.
+    // Remaining credit of an earlier stall is not added to the next one.
     limiter.stalled(1_000)
     expect(await allowed(limiter, 'b', 1_000)).toBe(200)
-    // Of two with less between them than reading takes, both.
+    // Two stalls with less than a read's time between them both count.
     vi.advanceTimersByTime(1_500)
     limiter.stalled(1_000)
     expect(await allowed(limiter, 'a', 1_000)).toBe(300)
   })
 
-  test('charges and time in any order: at most the limit in a second, and all of it in the next', async () => {
+  test('keeps the limit of each second and restores it, for any charges and times', async () => {
     const step = fc.record({
       points: fc.integer({ min: 1, max: 60 }),
       ms: fc.constantFrom(0, 0, 130, 400, 1_001),
@@ -198,7 +204,7 @@ describe('limiter', () => {
     )
   })
 
-  test('addresses may have a rate of their own, or none', async () => {
+  test('supports separate rates for addresses, or none', async () => {
     const rateOf = addressRates(['10.1.0.0/16=30', '10.0.0.0/8=off', '2001:db8::/32=20'])
     const limiter = createLimiter({ perSecond: 100, rateOf, keys: 1_000, now: () => Date.now() })
     expect(await allowed(limiter, '10.1.0.1', 150)).toBe(30)
@@ -207,9 +213,12 @@ describe('limiter', () => {
     expect(await allowed(limiter, '2001:db8:1:2::1', 15)).toBe(15)
     expect(await allowed(limiter, '2001:db8:1:2::2', 15)).toBe(5)
     expect(await allowed(limiter, '11.1.0.1', 150)).toBe(100)
-    expect(limiter.held('10.1.0.1')).toMatchObject({ limit: 30 })
+    expect(limiter.throttled('10.1.0.1')).toMatchObject({ limit: 30 })
     expect(await limiter.standing('10.1.0.1')).toEqual({
-      ...{ limit: 30, used: 30, owed: 0, resetMs: 1_000 },
+      limit: 30,
+      used: 30,
+      owed: 0,
+      resetMs: 1_000,
     })
     expect(await limiter.standing('10.2.0.1')).toBeUndefined()
     limiter.owe('10.2.0.1', 50)
@@ -218,14 +227,14 @@ describe('limiter', () => {
     expect(await allowed(limiter, '10.1.0.1', 150)).toBe(30)
   })
 
-  test('only some have a limit', async () => {
+  test('can limit some addresses only', async () => {
     const rateOf = addressRates(['10.1.0.0/16=30'])
     const limiter = createLimiter({ perSecond: undefined, rateOf, keys: 10, now: () => Date.now() })
     expect(await allowed(limiter, '10.1.0.1', 150)).toBe(30)
     expect(await allowed(limiter, '11.1.0.1', 150)).toBe(150)
   })
 
-  test('a rate that changes is that of the next second', async () => {
+  test('applies a changed rate from the next second on', async () => {
     let rate: number | 'off' = 10
     const now = () => Date.now()
     const limiter = createLimiter({ perSecond: 100, rateOf: () => rate, keys: 10, now })
@@ -239,17 +248,17 @@ describe('limiter', () => {
   })
 
   test.each([
-    ['10.0.0.0/8', 'and 1 to 9999999 or "off"'],
-    ['10.0.0.0/8=0', 'and 1 to 9999999 or "off"'],
-    ['10.0.0.0/8=5=6', 'and 1 to 9999999 or "off"'],
-    ['somewhere=5', 'is no address or range'],
+    ['10.0.0.0/8', 'where RATE is 1 to 9999999 or "off"'],
+    ['10.0.0.0/8=0', 'where RATE is 1 to 9999999 or "off"'],
+    ['10.0.0.0/8=5=6', 'where RATE is 1 to 9999999 or "off"'],
+    ['somewhere=5', 'is not an address or a range'],
     ['2001:db8::1=5', 'IPv6 is counted by /64'],
     ['2001:db8::/65=5', 'IPv6 is counted by /64'],
-  ])('a rate of "%s" is refused', (entry, why) => {
+  ])('refuses the rate "%s"', (entry, why) => {
     expect(() => addressRates([entry])).toThrow(why)
   })
 
-  test('never more than the limit in a second, whatever is asked', async () => {
+  test('allows exactly the charges that fit in a second, whatever is requested', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 40 }),
@@ -267,7 +276,7 @@ describe('limiter', () => {
     )
   })
 
-  test('addresses beyond the known ones share one bucket until a second has passed', async () => {
+  test('counts addresses above its maximum in one shared bucket for a second', async () => {
     const limiter = createLimiter({ perSecond: 5, keys: 3, now: () => Date.now() })
     for (const address of ['a', 'b', 'c']) expect(await allowed(limiter, address, 9)).toBe(5)
     expect((await allowed(limiter, 'd', 3)) + (await allowed(limiter, 'e', 3))).toBe(5)
@@ -277,45 +286,78 @@ describe('limiter', () => {
     expect(limiter.known).toBe(3)
   })
 
-  test('whoever was never seen is not held for those that share a bucket', async () => {
+  test('does not throttle a new address for others in the shared bucket', async () => {
     const limiter = createLimiter({ perSecond: 2, keys: 2, now: () => Date.now() })
     for (const address of ['a', 'b']) await limiter.charge(address, 1)
     vi.advanceTimersByTime(500)
     expect(await allowed(limiter, 'c', 9)).toBe(2)
-    expect(limiter.held('d')).toBeDefined()
+    expect(limiter.throttled('d')).toBeDefined()
     vi.advanceTimersByTime(500)
-    // The second of the first two is over: the next one gets one of its own.
-    expect(limiter.held('d')).toBeUndefined()
+    // The second of the first two keys is over, so the next key gets its own second.
+    expect(limiter.throttled('d')).toBeUndefined()
     expect(await allowed(limiter, 'd', 9)).toBe(2)
   })
 
-  test('off refuses nothing', async () => {
+  test('without a rate refuses nothing', async () => {
     const limiter = createLimiter({ perSecond: undefined, keys: 3, now: () => Date.now() })
     expect(await allowed(limiter, 'a', 1_000)).toBe(1_000)
   })
 })
 
-describe('the address a request counts for', () => {
+describe('the address that a request counts for', () => {
   const cases: [name: string, trusted: string[], remote: string, header: string, is: string][] = [
-    ['no proxy is trusted: the header is not read', [], '9.9.9.9', '1.1.1.1', '9.9.9.9'],
-    ['a stranger cannot speak for others', ['10.0.0.0/8'], '9.9.9.9', '1.1.1.1', '9.9.9.9'],
-    ['last entry, written by the proxy', ['10.0.0.0/8'], '10.1.1.1', '6.6.6.6, 1.1.1.1', '1.1.1.1'],
-    ['a chain of proxies', ['10.0.0.0/8'], '10.1.1.1', '6.6.6.6, 1.1.1.1, 10.2.2.2', '1.1.1.1'],
-    ['all are proxies: the first', ['10.0.0.0/8'], '10.1.1.1', '10.3.3.3', '10.3.3.3'],
-    ['no address: the proxy itself', ['10.0.0.0/8'], '10.1.1.1', '1.1.1.1, nonsense', '10.1.1.1'],
+    ['the header is ignored without trusted proxies', [], '9.9.9.9', '1.1.1.1', '9.9.9.9'],
+    [
+      'the header is ignored from an untrusted address',
+      ['10.0.0.0/8'],
+      '9.9.9.9',
+      '1.1.1.1',
+      '9.9.9.9',
+    ],
+    [
+      'the last entry is from the trusted proxy',
+      ['10.0.0.0/8'],
+      '10.1.1.1',
+      '6.6.6.6, 1.1.1.1',
+      '1.1.1.1',
+    ],
+    [
+      'trusted proxies in the header are skipped',
+      ['10.0.0.0/8'],
+      '10.1.1.1',
+      '6.6.6.6, 1.1.1.1, 10.2.2.2',
+      '1.1.1.1',
+    ],
+    [
+      'the first entry if all are trusted proxies',
+      ['10.0.0.0/8'],
+      '10.1.1.1',
+      '10.3.3.3',
+      '10.3.3.3',
+    ],
+    [
+      'the proxy itself if the entry is no address',
+      ['10.0.0.0/8'],
+      '10.1.1.1',
+      '1.1.1.1, nonsense',
+      '10.1.1.1',
+    ],
     ['IPv4 in IPv6', ['10.0.0.0/8'], '::ffff:10.1.1.1', '::ffff:1.1.1.1', '1.1.1.1'],
     ['hexadecimal IPv4 in IPv6', ['127.0.0.1'], '::ffff:7f00:1', '1.1.1.1', '1.1.1.1'],
-    ['with a port', ['127.0.0.1'], '127.0.0.1', '1.1.1.1:443', '1.1.1.1'],
+    ['an address with a port', ['127.0.0.1'], '127.0.0.1', '1.1.1.1:443', '1.1.1.1'],
     ['IPv6 with brackets', ['::1/128'], '::1', '[2001:DB8::7]:443', '2001:db8::7'],
   ]
-  test.each(cases)('%s', (_, trusted, remote, header, expected) => {
-    expect(clientAddress(remote, header, trustedProxies(trusted))).toBe(expected)
-  })
+  test.each(cases)(
+    'is taken from the socket or the header: %s',
+    (_, trusted, remote, header, expected) => {
+      expect(clientAddress(remote, header, trustedProxies(trusted))).toBe(expected)
+    },
+  )
 
   test.each([['10.0.0.0/33'], ['10.0.0.0/8/8'], ['proxy.local'], ['10.0.0.0/'], ['']])(
-    'range "%s" is refused',
+    'cannot be configured with the range "%s"',
     (range) => {
-      expect(() => trustedProxies([range])).toThrow('is no address or range')
+      expect(() => trustedProxies([range])).toThrow('is not an address or a range')
     },
   )
 
@@ -326,11 +368,11 @@ describe('the address a request counts for', () => {
     ['::1', '0:0:0:0::/64'],
     ['unknown', 'unknown'],
   ]
-  test.each(keys)('%s counts under %s', (address, key) => {
+  test.each(keys)('has a limiter key: %s has %s', (address, key) => {
     expect(limiterKey(address)).toBe(key)
   })
 
-  test('loopback', () => {
+  test('is recognized as loopback', () => {
     expect(['127.0.0.9', '::1', '::ffff:127.0.0.1'].every(isLoopback)).toBe(true)
     expect(['0.0.0.0', '10.0.0.1', 'localhost', '::'].some(isLoopback)).toBe(false)
   })

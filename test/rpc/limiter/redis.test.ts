@@ -1,4 +1,4 @@
-/** The store behind the shared rate limit, over a connection on which a server answers late. */
+/** The store of the shared rate limit runs over a connection to a server that responds late. */
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -9,23 +9,24 @@ afterEach(() => {
   server?.close()
 })
 
-/** As the script gives it: 1,024 × the end of the second + what is left of it, in milliseconds. */
+/** The script's result: 1,024 × the end of the second + its remaining milliseconds. */
 const END_OF_SECOND = (Date.now() + 1_000) * 1_024 + 1_000
 
-/** A server that is ready, and answers the script of the limiter when the test says so. */
+/** Starts a server that responds to the limiter's script on demand. */
 async function startStore() {
   const waiting: (() => void)[] = []
   const sockets: Socket[] = []
   let connections = 0
   server = createServer({ allowHalfOpen: true }, (socket) => {
-    // Only the first connection is answered: the next one stays without an answer.
+    // Only the first connection gets responses.
     const isFirst = ++connections === 1
     sockets.push(socket)
     socket.on('error', () => {})
     socket.on('data', (bytes) => {
       const text = bytes.toString()
       if (!isFirst) return
-      // Answers have the order of the questions: `hello` and names first, then `info`, then the script.
+      // The responses follow the order of the requests: `hello` and names first, then `info`, then
+      // the script.
       for (const [name] of text.matchAll(/\b(hello|client|info|evalsha)\r\n/gi))
         if (/hello/i.test(name)) socket.write('%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n')
         else if (/client/i.test(name)) socket.write('+OK\r\n')
@@ -47,13 +48,13 @@ const until = async (is: () => boolean) => {
   while (!is()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
-test('a connection without an answer is left at once, and its late answers do not say that the store is back', async () => {
+test('a silent store is disconnected at once, and late responses do not revive it', async () => {
   const { url, waiting, close } = await startStore()
   const reasons: string[] = []
-  const stores = openRedis(url, { onAway: (reason) => reasons.push(reason), now: Date.now })
+  const stores = openRedis(url, { onDisconnected: (reason) => reasons.push(reason), now: Date.now })
   const store = stores.open('test')
   await until(() => store.isUp)
-  expect(stores.isAway).toBe(false)
+  expect(stores.isDisconnected).toBe(false)
 
   const first = store.take('a', 1, 100)
   const later = new Promise((resolve) => setTimeout(resolve, 500)).then(() =>
@@ -62,11 +63,11 @@ test('a connection without an answer is left at once, and its late answers do no
   await expect(first).rejects.toThrow('no answer within 1000 ms')
   await new Promise(setImmediate)
   expect(store.isUp).toBe(false)
-  expect(stores.isAway).toBe(true)
-  for (const answer of waiting) answer()
+  expect(stores.isDisconnected).toBe(true)
+  for (const respond of waiting) respond()
   await later
   expect(store.isUp).toBe(false)
-  expect(stores.isAway).toBe(true)
+  expect(stores.isDisconnected).toBe(true)
   expect(reasons).toEqual(['no answer within 1000 ms'])
 
   stores.close()

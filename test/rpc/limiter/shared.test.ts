@@ -1,4 +1,4 @@
-/** The limit over several processes, with a store that answers, fails and comes back when the test says so. */
+/** Several processes share the limit by a store that responds, fails and recovers on demand. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createLimiter } from '../../../rpc/limiter/limiter.ts'
 import { createSharedLimiter, type PointStore } from '../../../rpc/limiter/shared.ts'
@@ -10,13 +10,13 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** One second of all keys; what the real one does is checked by `npm run limit-store`. */
+/** The fake store has one second for all keys; `npm run limit-store` checks the real one. */
 function fakeStore() {
   const points = new Map<string, number>()
   const owed = new Map<string, number>()
-  const state = { isUp: true, isFailing: false, second: 5_000, asked: 0 }
-  const answer = (key: string, more = 0) => {
-    state.asked++
+  const state = { isUp: true, isFailing: false, second: 5_000, requested: 0 }
+  const respond = (key: string, more = 0) => {
+    state.requested++
     if (state.isFailing) return Promise.reject(new Error('away'))
     const used = (points.get(key) ?? 0) + more
     return Promise.resolve({ used, second: state.second, leftMs: 400 })
@@ -26,21 +26,21 @@ function fakeStore() {
       return state.isUp
     },
     async take(key, more, limit) {
-      const said = await answer(key, more)
+      const said = await respond(key, more)
       if (said.used <= limit) points.set(key, said.used)
       return said
     },
     async grant(key, more) {
-      const said = await answer(key, -more)
+      const said = await respond(key, -more)
       points.set(key, said.used)
       return said
     },
     async owe(key, more) {
-      const said = await answer(key)
+      const said = await respond(key)
       owed.set(key, (owed.get(key) ?? 0) + more)
       return said
     },
-    look: async (key) => ({ ...(await answer(key)), owed: owed.get(key) ?? 0 }),
+    peek: async (key) => ({ ...(await respond(key)), owed: owed.get(key) ?? 0 }),
   }
   return { store, state, points, owed }
 }
@@ -58,27 +58,31 @@ function newShared() {
   return { ...faked, local, limiter, allowed }
 }
 
-test('the store decides, and what it refuses says what is left', async () => {
+test('the store decides, and a refusal has the remaining points', async () => {
   const { allowed, limiter, points } = newShared()
   points.set('a', 7)
   expect(await allowed(5)).toBe(3)
   expect(await limiter.charge('a', 2)).toEqual({
-    ...{ isAllowed: false, limit: 10, used: 10, cost: 2, retryAfterMs: 400 },
+    isAllowed: false,
+    limit: 10,
+    used: 10,
+    cost: 2,
+    retryAfterMs: 400,
   })
   expect(limiter.charged).toBe(3)
   expect(limiter.alone).toBe(0)
 })
 
-test('without an answer this process decides, and charges once', async () => {
+test('without a response of the store this process decides, and charges once', async () => {
   const { allowed, limiter, state, local } = newShared()
   expect(await allowed(4)).toBe(4)
   state.isFailing = true
   expect(await allowed(15)).toBe(10)
   expect(local.charged).toBe(10)
   state.isUp = false
-  const { asked } = state
+  const { requested } = state
   expect(await allowed(3)).toBe(0)
-  expect(state.asked).toBe(asked)
+  expect(state.requested).toBe(requested)
   state.isUp = true
   state.isFailing = false
   expect(await allowed(15)).toBe(6)
@@ -86,7 +90,7 @@ test('without an answer this process decides, and charges once', async () => {
   expect(limiter.alone).toBe(18)
 })
 
-test('debts and stalls reach the store, and stay here while it is away', async () => {
+test('debt and stalls reach the store, and stay local while it is down', async () => {
   const { allowed, limiter, state, points, owed } = newShared()
   expect(await allowed(10)).toBe(10)
   limiter.owe('a', 3)
@@ -101,26 +105,26 @@ test('debts and stalls reach the store, and stay here while it is away', async (
   expect(await limiter.standing('a')).toEqual({ limit: 10, used: 10, owed: 3, resetMs: 400 })
 })
 
-test('a stall is made up for to who waited for it, not to who comes long after', async () => {
+test('a stall is credited only to addresses that return soon after it', async () => {
   const { allowed, limiter, points } = newShared()
   expect(await allowed(10)).toBe(10)
   limiter.stalled(5_000)
   vi.advanceTimersByTime(15_000)
   expect(await allowed(10)).toBe(0)
-  // What came of the one before is not given with the next.
+  // Remaining credit of an earlier stall is not added to the next one.
   limiter.stalled(500)
   expect(await allowed(10)).toBe(5)
   expect(points.get('a')).toBe(10)
   expect(await allowed(10)).toBe(0)
 })
 
-test('whoever is refused as often as it has points is held, by the second of the store', async () => {
+test('an address is throttled by the second of the store', async () => {
   const { allowed, limiter } = newShared()
   expect(await allowed(19)).toBe(10)
-  expect(limiter.held('a')).toBeUndefined()
+  expect(limiter.throttled('a')).toBeUndefined()
   expect(await allowed(1)).toBe(0)
-  expect(limiter.held('a')).toEqual({ limit: 10, used: 10, cost: 1, retryAfterMs: 400 })
-  expect(limiter.held('b')).toBeUndefined()
+  expect(limiter.throttled('a')).toEqual({ limit: 10, used: 10, cost: 1, retryAfterMs: 400 })
+  expect(limiter.throttled('b')).toBeUndefined()
   vi.advanceTimersByTime(400)
-  expect(limiter.held('a')).toBeUndefined()
+  expect(limiter.throttled('a')).toBeUndefined()
 })

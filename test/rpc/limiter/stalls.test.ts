@@ -1,8 +1,8 @@
-/** What is noticed when a thread stands still. */
+/** A thread notices when it has stood still. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { watchStalls } from '../../../rpc/limiter/stalls.ts'
 
-describe('stalls', () => {
+describe('the stall watcher', () => {
   let clock = 0
   const stalls: number[] = []
   beforeEach(() => {
@@ -19,19 +19,19 @@ describe('stalls', () => {
       (ms) => stalls.push(ms),
     )
 
-  test('a quarter of a second is everyday', () => {
+  test('ignores a stall of a quarter of a second', () => {
     const watcher = watch()
     clock = 300
-    watcher.look()
+    watcher.check()
     vi.advanceTimersByTime(50)
     expect(stalls).toEqual([])
     watcher.close()
   })
-  test('a longer one is told once, by whoever looks first', () => {
+  test('reports a longer stall once, by a check or by its timer', () => {
     const watcher = watch()
     clock = 1_050
-    watcher.look()
-    watcher.look()
+    watcher.check()
+    watcher.check()
     vi.advanceTimersByTime(50)
     expect(stalls).toEqual([1_000])
     clock += 600

@@ -1,4 +1,4 @@
-/** Points in memory that threads share: exact to one, whoever takes them. */
+/** Threads share points in memory: the count is exact, whoever takes them. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
@@ -16,8 +16,13 @@ async function runThreads(perSecond: number, seed: number): Promise<Tally> {
   const control = new Int32Array(new SharedArrayBuffer(8))
   const all = Array.from({ length: THREADS }, async (_, index) => {
     const workerData: LimiterThread = {
-      ...{ memory, control, threads: THREADS, perSecond, charges: CHARGES },
-      ...{ thread: 1 + index, seed: seed + index },
+      memory,
+      control,
+      threads: THREADS,
+      perSecond,
+      charges: CHARGES,
+      thread: 1 + index,
+      seed: seed + index,
     }
     const file = new URL('../../fixtures/limiter-thread.ts', import.meta.url)
     const [tally] = await once(new Worker(file, { workerData }), 'message')
@@ -33,7 +38,7 @@ async function runThreads(perSecond: number, seed: number): Promise<Tally> {
   return sum
 }
 
-test('over threads each second has its points, all of them and not one more', async () => {
+test('several threads use exactly the points of each second', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 4_000 }), fc.integer(), async (limit, seed) => {
       const seconds = Object.entries(await runThreads(limit, seed))
@@ -46,11 +51,11 @@ test('over threads each second has its points, all of them and not one more', as
   )
 })
 
-test('keys come and go in any order, and each has its own points', () => {
-  const most = 8
+test('rows of keys that come and go in any order keep their own points', () => {
+  const max = 8
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat(11), fc.nat(3)), { maxLength: 300 }), (steps) => {
-      const rows = new Rows(createLimiterMemory(most), 1)
+      const rows = new Rows(createLimiterMemory(max), 1)
       const known = new Map<string, number>()
       for (const [n, what] of steps) {
         const key = `10.0.0.${n}`
@@ -75,7 +80,7 @@ test('keys come and go in any order, and each has its own points', () => {
   )
 })
 
-test('a thread that ended while it worked on the rows keeps nobody out', () => {
+test('a thread that ended inside the lock blocks no others', () => {
   const memory = createLimiterMemory(10)
   const limiter = createLimiter({ perSecond: 10, keys: 10, memory, now: () => 5_000 })
   expect(limiter.charge('a', 10)).toMatchObject({ isAllowed: true })
@@ -84,29 +89,35 @@ test('a thread that ended while it worked on the rows keeps nobody out', () => {
   new Rows(memory, 99).lock()
   expect(clearEnded(memory, 98)).toBe(false)
   expect(clearEnded(memory, 99)).toBe(true)
-  // What was taken of the second is taken.
+  // Points taken in the second stay taken.
   expect(limiter.known).toBe(1)
   expect(limiter.charge('a', 1)).toMatchObject({ isAllowed: false })
   expect(limiter.charge('b', 10)).toMatchObject({ isAllowed: true })
 })
 
-test('who waits for a thread that ended goes on', async () => {
+test('a thread that waits for the lock of an ended thread continues', async () => {
   const memory = createLimiterMemory(10)
   const control = new Int32Array(new SharedArrayBuffer(8))
   new Rows(memory, 99).lock()
   const workerData: LimiterThread = {
-    ...{ memory, control, thread: 1, threads: 1, perSecond: 10, charges: 5, seed: 1 },
+    memory,
+    control,
+    thread: 1,
+    threads: 1,
+    perSecond: 10,
+    charges: 5,
+    seed: 1,
   }
   const file = new URL('../../fixtures/limiter-thread.ts', import.meta.url)
   const worker = new Worker(file, { workerData })
-  const told = once(worker, 'message')
-  // It comes there or not yet: either way it is let in.
+  const reported = once(worker, 'message')
+  // The thread has reached the lock or not; either way it must go on.
   await once(worker, 'online')
   expect(clearEnded(memory, 99)).toBe(true)
-  expect(Object.keys((await told)[0] as Tally).length).toBeGreaterThan(0)
+  expect(Object.keys((await reported)[0] as Tally).length).toBeGreaterThan(0)
 })
 
-test('threads that are ended at any moment keep nobody out', async () => {
+test('threads that end at any moment block no others', async () => {
   const memory = createLimiterMemory(200)
   const limiter = createLimiter({ perSecond: 10, keys: 200, memory, thread: 1, now: Date.now })
   let thread = 1
@@ -121,7 +132,7 @@ test('threads that are ended at any moment keep nobody out', async () => {
   for (let ended = 0; ended < ENDED; ended++) {
     const { thread: name, control, worker } = running.shift()!
     running.push(start())
-    // It has begun: the moment in which it is ended is any.
+    // The thread has started, and may be ended at any moment.
     const { async: isLater, value } = Atomics.waitAsync(control, 0, 0)
     if (isLater) await value
     await worker.terminate()

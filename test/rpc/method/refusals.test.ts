@@ -1,11 +1,14 @@
-/** How parameters are refused: in go-ethereum's words where it has the method, otherwise by what is expected at which place. */
+/**
+ * Invalid parameters are refused with go-ethereum's texts where it has the method, otherwise with
+ * the expected value and its JsonPath.
+ */
 import { describe, expect, test } from 'vitest'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { boolean, object, strictObject } from '../../../rpc/json/schema.ts'
 import { frontMethod, type Method, optional, param } from '../../../rpc/method/method.ts'
+import { eth_getBalance } from '../../../rpc/methods/accounts-state.ts'
 import { breakControls } from '../../../rpc/methods/development/breaks.ts'
 import { dropMethods } from '../../../rpc/methods/development/drop.ts'
-import { eth_getBalance } from '../../../rpc/methods/state.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 
 const controls = breakControls(() => Promise.reject(new Error('nothing is sent')))
 const controlOf = (name: string): Method => controls.find((method) => method.name === name)!
@@ -22,37 +25,37 @@ const made = (name: string): Method =>
     handler: () => undefined,
   })
 
-describe('refused', () => {
+describe('invalid parameters', () => {
   const long = 'x'.repeat(100)
   const cases: [name: string, method: Method, params: unknown[], message: string][] = [
     [
-      'an object of another kind',
+      'a text instead of an object',
       controlOf('dev_reorg'),
       ['1'],
       'params[0]: expected an object {depth, keep}, got "1"',
     ],
     [
-      'an array for an object',
+      'an array instead of an object',
       controlOf('dev_reorg'),
       [[]],
       'params[0]: expected an object {depth, keep}, got an array',
     ],
     [
-      'a member of another kind',
+      'a text instead of a boolean',
       controlOf('dev_reorg'),
       [{ keep: 'yes' }],
       'params[0].keep: expected true or false, got "yes"',
     ],
     [
-      'nothing where something is needed',
+      'a missing parameter',
       controlOf('dev_silence'),
       [],
       'params[0]: expected an object {ms}, got nothing',
     ],
-    ['a hash that is short', drop!, ['0x12'], 'params[0]: expected 32 byte hex value, got "0x12"'],
-    ['a hash that is none', drop!, [5], 'params[0]: expected 32 byte hex value, got 5'],
+    ['a short hash', drop!, ['0x12'], 'params[0]: expected 32 byte hex value, got "0x12"'],
+    ['a number instead of a hash', drop!, [5], 'params[0]: expected 32 byte hex value, got 5'],
     [
-      'a long text, of which the beginning is shown',
+      'a long text, which is cut in the message',
       drop!,
       [long],
       `params[0]: expected 32 byte hex value, got "${long.slice(0, 64)}"…`,
@@ -88,14 +91,14 @@ describe('refused', () => {
       'missing value for required argument 0',
     ],
   ]
-  test.each(cases)('%s', (_name, method, params, message) => {
+  test.each(cases)('are refused with a clear text: %s', (_name, method, params, message) => {
     expect(() => method.decode(params, DEFAULT_LIMITS)).toThrow(
       expect.objectContaining({ code: -32602, message }),
     )
   })
 })
 
-test('fields that only one of two objects knows are taken by the other', () => {
+test('a lenient object ignores fields that a strict object refuses', () => {
   const decoded = made('dev_made').decode(
     [{ isOn: true }, { isOn: true, other: 1 }],
     DEFAULT_LIMITS,

@@ -1,4 +1,4 @@
-/** Blob transactions on an Ethereum chain: how they come, what the pool asks of them, and what their proofs must show. */
+/** Blob transactions on an Ethereum chain have a network form, rules in the pool, and proofs. */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { rulesOf } from '../../../engine/chainspec/rules.ts'
 import {
@@ -12,10 +12,10 @@ import { encodeRlp } from '../../../engine/primitives/rlp.ts'
 import type { BlobTransaction } from '../../../engine/primitives/transaction.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import { keyOf } from '../../../engine/txpool/types.ts'
+import { OWN_CLIENT } from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { proveSidecar } from '../../../rpc/methods/shared/sidecar.ts'
-import { OWN_CLIENT } from '../../../rpc/seam/executor.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { createProver } from '../../../workers/front/prover.ts'
 import {
   blobTransaction,
@@ -59,14 +59,14 @@ const flipped = (bytes: Bytes, at = 10): Bytes =>
   bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))
 const error = (message: string, why = 'input') => ({ error: { why, message } })
 
-describe('the network form', () => {
-  test.each([0, 1] as const)('of version %i comes apart', (version) => {
+describe('the network form of a blob transaction', () => {
+  test.each([0, 1] as const)('is split into envelope and sidecar, version %i', (version) => {
     const sidecar = sidecarOf(real, 2, version)
     const sent = blobTransaction(0, 0, sidecar.commitments)
     expect(splitSidecar(networkForm(sent, sidecar))).toEqual({ envelope: sent.raw, sidecar })
   })
 
-  test('an envelope, and what is no transaction, is left as it is', () => {
+  test('is left unchanged if it is a plain envelope or malformed', () => {
     for (const raw of [
       blobTransaction(0, 0, []).raw,
       transfer(0, 0).raw,
@@ -95,12 +95,12 @@ describe('the network form', () => {
       'rlp: input list has too many elements for types.blobTxWithBlobsV1',
     ],
     [
-      'no such version',
+      'an unknown version',
       () => wrapped(envelope(), [Uint8Array.of(2), [], [], []]),
       'unsupported blob tx version 2',
     ],
     [
-      'version 0 in words',
+      'an explicit version 0',
       () => wrapped(envelope(), [EMPTY, [], [], []]),
       'unsupported blob tx version 0',
     ],
@@ -115,7 +115,7 @@ describe('the network form', () => {
       'rlp: input string too long for kzg4844.Proof, decoding into (types.blobTxWithBlobsV0).Proofs[1]',
     ],
     [
-      'a string for a list',
+      'a string instead of a list',
       () => wrapped(envelope(), [[], real.commitment, []]),
       'rlp: expected input list for []kzg4844.Commitment, decoding into (types.blobTxWithBlobsV0).Commitments',
     ],
@@ -125,31 +125,35 @@ describe('the network form', () => {
       'rlp: input contains more than one value',
     ],
   ]
-  test.each(cases)('%s', (_, raw, message) => {
+  test.each(cases)('is refused with %s', (_, raw, message) => {
     expect(() => splitSidecar(raw())).toThrow(message)
   })
 })
 
-describe('the pool', () => {
+describe('the txpool', () => {
   const submitted = (raw: Bytes, head: PlainHead) => testPool().pool.submit(raw, at(head))
   const good = (version: 0 | 1, count = 1) => sidecarOf(real, count, version)
 
   test.each([
     ['prague', 0, 9],
     ['osaka', 1, 6],
-  ] as const)('takes what is proven: %s', (fork, version, most) => {
-    const { pool, head, journal } = testPool()
-    Object.assign(head, { rules: rules(fork), extra: 0n })
-    // More than geth's megabyte does not come in, so a block of Prague has room for more than a transaction.
-    const sidecar = good(version, Math.min(most, 7))
-    const sent = blobTransaction(0, 0, sidecar.commitments)
-    const raw = networkForm(sent, sidecar)
-    expect(pool.submit(raw, at(head))).toEqual({ unproven: sidecar })
-    expect([pool.get(sent.hash), journal]).toEqual([undefined, []])
-    expect(pool.submit(raw, at(head), { isProven: true })).toEqual({ hash: sent.hash })
-    expect([pool.get(sent.hash)?.raw, journal]).toEqual([sent.raw, [sent.raw]])
-    expect(pool.submit(raw, at(head))).toEqual(error('already known'))
-  })
+  ] as const)(
+    'accepts blob transactions once their proofs are checked: %s',
+    (fork, version, max) => {
+      const { pool, head, journal } = testPool()
+      Object.assign(head, { rules: rules(fork), extra: 0n })
+      // More than geth's megabyte is refused, so a block of Prague can take more blobs than one
+      // transaction.
+      const sidecar = good(version, Math.min(max, 7))
+      const sent = blobTransaction(0, 0, sidecar.commitments)
+      const raw = networkForm(sent, sidecar)
+      expect(pool.submit(raw, at(head))).toEqual({ unproven: sidecar })
+      expect([pool.get(sent.hash), journal]).toEqual([undefined, []])
+      expect(pool.submit(raw, at(head), { isProven: true })).toEqual({ hash: sent.hash })
+      expect([pool.get(sent.hash)?.raw, journal]).toEqual([sent.raw, [sent.raw]])
+      expect(pool.submit(raw, at(head))).toEqual(error('already known'))
+    },
+  )
 
   type Bad = {
     readonly fork?: Parameters<typeof rules>[0]
@@ -160,17 +164,17 @@ describe('the pool', () => {
     ['no sidecar', () => ({ sidecar: undefined }), 'missing sidecar in blob transaction'],
     ['before Cancun', () => ({ fork: 'shanghai' }), 'transaction type not supported'],
     [
-      'proofs of blobs after Osaka',
+      'blob proofs after Osaka',
       () => ({ sidecar: good(0) }),
       'Wrong sidecar format: unexpected sidecar version, want: 1, got: 0',
     ],
     [
-      'proofs of cells before Osaka',
+      'cell proofs before Osaka',
       () => ({ fork: 'prague' }),
       'Wrong sidecar format: unexpected sidecar version, want: 0, got: 1',
     ],
     [
-      'a hash of another commitment',
+      'the hash of another commitment',
       () => ({ sent: blobTransaction(0, 0, [real.proof]) }),
       /^blob 0: computed hash 0x01[0-9a-f]{62} mismatches transaction one 0x01[0-9a-f]{62}$/,
     ],
@@ -221,9 +225,9 @@ describe('the pool', () => {
       () => ({ sent: blobTransaction(0, 0, [real.commitment], { gasLimit: 2n ** 24n + 1n }) }),
       'transaction gas limit too high (cap: 16777216, tx: 16777217)',
     ],
-    // 21,000 gas at the fee cap, value 1, 131,072 of blob gas at 1.
+    // The cost is 21,000 gas at the fee cap, value 1, and 131,072 of blob gas at 1.
     [
-      'the gas of its blobs not paid for',
+      'a balance without the blob fee',
       () => ({ sent: blobTransaction(2, 0, [real.commitment]) }),
       'insufficient funds for gas * price + value: have 21131072 want 21131073',
       'rejected',
@@ -243,7 +247,7 @@ describe('the pool', () => {
     })
   })
 
-  test('refuses them whole on an OP chain, and by their size', () => {
+  test('refuses blob transactions on OP chains, and oversized ones', () => {
     const sidecar = good(1)
     const raw = networkForm(blobTransaction(0, 0, sidecar.commitments), sidecar)
     expect(submitted(raw, new PlainHead())).toEqual(error('transaction type not supported'))
@@ -259,7 +263,7 @@ describe('the pool', () => {
     )
   })
 
-  describe('beside others of the sender', () => {
+  describe('beside other transactions of the sender', () => {
     const pooled = () => {
       const { pool } = testPool({ blobsPerSender: 2 })
       const head = headAt('osaka')
@@ -268,7 +272,9 @@ describe('the pool', () => {
         pool.submit(networkForm(sent, sidecar), at(head), { isProven: true })
       const fees = (gas: bigint, tip: bigint, blob: bigint, nonce = 0) =>
         blobTransaction(0, nonce, sidecar.commitments, {
-          ...{ maxFeePerGas: gas, maxPriorityFeePerGas: tip, maxFeePerBlobGas: blob },
+          maxFeePerGas: gas,
+          maxPriorityFeePerGas: tip,
+          maxFeePerBlobGas: blob,
         })
       return { pool, head, send, fees }
     }
@@ -283,7 +289,7 @@ describe('the pool', () => {
         [199n, 20n, 2n],
         'gas fee cap 199 < 100 queued + 100% replacement penalty',
       ],
-    ])('a replacement that has %s', (_, [gas, tip, blob], message) => {
+    ])('judges a replacement that has %s', (_, [gas, tip, blob], message) => {
       const { send, fees } = pooled()
       send(fees(100n, 10n, 1n))
       const next = fees(gas, tip, blob)
@@ -294,7 +300,7 @@ describe('the pool', () => {
       )
     })
 
-    test('either blobs or none', () => {
+    test('accepts either blob transactions or others of a sender, never both', () => {
       const { pool, head, send, fees } = pooled()
       send(fees(100n, 10n, 1n))
       expect(pool.submit(transfer(0, 1).raw, at(head))).toEqual(error('address already reserved'))
@@ -303,13 +309,13 @@ describe('the pool', () => {
       expect(send(other)).toEqual(error('address already reserved'))
     })
 
-    test('so many and no more', () => {
+    test('limits the blob transactions of a sender', () => {
       const { send, fees } = pooled()
       for (const nonce of [0, 1]) expect(send(fees(100n, 10n, 1n, nonce))).toHaveProperty('hash')
       expect(send(fees(100n, 10n, 1n, 2))).toEqual(error('account limit exceeded: pooled 2 txs'))
     })
 
-    test('come back from the journal, without their sidecars', () => {
+    test('restores blob transactions from the journal, without their sidecars', () => {
       const { pool, head, fees } = pooled()
       const sent = fees(100n, 10n, 1n)
       expect(pool.restore(sent.raw, head)).toBe(true)
@@ -318,7 +324,7 @@ describe('the pool', () => {
   })
 })
 
-describe('proofs', () => {
+describe('the proofs of a sidecar', () => {
   const proverWithin = (ms: number) => {
     const methods = new Map([[proveSidecar.name, proveSidecar]])
     const bugs: unknown[] = []
@@ -341,36 +347,36 @@ describe('proofs', () => {
 
   const cases: [name: string, sidecar: () => BlobSidecar, message: string | RegExp | undefined][] =
     [
-      ['of a blob', () => sidecarOf(real, 1, 0), undefined],
-      ['of two blobs', () => sidecarOf(real, 2, 0), undefined],
-      ['of cells', () => sidecarOf(real, 2, 1), undefined],
+      ['one blob', () => sidecarOf(real, 1, 0), undefined],
+      ['two blobs', () => sidecarOf(real, 2, 0), undefined],
+      ['cell proofs', () => sidecarOf(real, 2, 1), undefined],
       [
-        'of another blob',
+        'a changed blob',
         () => ({ ...sidecarOf(real, 1, 0), blobs: [flipped(real.blob)] }),
         'invalid proof',
       ],
       [
-        'of cells of another blob',
+        'a changed blob with cell proofs',
         () => ({ ...sidecarOf(real, 1, 1), blobs: [flipped(real.blob)] }),
         'invalid proof',
       ],
       [
-        'with another commitment',
+        'another commitment',
         () => ({ ...sidecarOf(real, 1, 0), commitments: [otherPoint()] }),
         'invalid proof',
       ],
       [
-        'of cells with another commitment',
+        'another commitment with cell proofs',
         () => ({ ...sidecarOf(real, 1, 1), commitments: [otherPoint()] }),
         'invalid proof',
       ],
       [
-        'with another proof',
+        'another proof',
         () => ({ ...sidecarOf(real, 1, 0), proofs: [otherPoint()] }),
         'invalid proof',
       ],
       [
-        'with the proofs of two cells exchanged',
+        'exchanged proofs of two cells',
         () => {
           const [first, second, ...others] = real.cellProofs
           return { ...sidecarOf(real, 1, 1), proofs: [second!, first!, ...others] }
@@ -378,17 +384,17 @@ describe('proofs', () => {
         'invalid proof',
       ],
       [
-        'wrong in the second blob alone',
+        'a changed second blob',
         () => ({ ...sidecarOf(real, 2, 0), blobs: [real.blob, flipped(real.blob)] }),
         'invalid proof',
       ],
       [
-        'that are no points',
+        'proofs that are not curve points',
         () => ({ ...sidecarOf(real, 1, 0), proofs: [flipped(real.proof, 0)] }),
         /./,
       ],
       [
-        'of numbers that are no field elements',
+        'blobs that are not field elements',
         () => ({
           ...sidecarOf(real, 1, 1),
           blobs: [real.blob.map((byte, at) => (at < 32 ? 0xff : byte))],
@@ -396,7 +402,7 @@ describe('proofs', () => {
         /field element/,
       ],
     ]
-  test.each(cases)('%s', async (_, sidecar, fault) => {
+  test.each(cases)('are checked: %s', async (_, sidecar, fault) => {
     const error = await prove(sidecar(), OWN_CLIENT)
     if (fault === undefined) expect(error).toBeUndefined()
     else if (typeof fault === 'string')
@@ -408,14 +414,14 @@ describe('proofs', () => {
       })
   })
 
-  test('have a deadline', async () => {
+  test('are refused after the timeout of the check', async () => {
     const late = await proverWithin(-1)(sidecarOf(real, 1, 0), OWN_CLIENT)
     expect(late).toMatchObject({ code: -32002 })
   })
 })
 
-test('a commitment has its hash', () => {
-  // EIP-4844: the version in place of the first byte of its sha256.
+test('the versioned hash of a commitment is the one of EIP-4844', () => {
+  // EIP-4844: the version replaces the first byte of the sha256.
   expect(bytesToHex(versionedHash(new Uint8Array(48)))).toBe(
     '0x01b0761f87b081d5cf10757ccc89f12be355c70e2e29df288b65b30710dcbcd1',
   )

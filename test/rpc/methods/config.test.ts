@@ -1,4 +1,4 @@
-/** eth_config: fork ids that reth and geth have, and the forks of OP chains around Karst. */
+/** eth_config gives the fork ids of reth and geth, and the forks of OP chains around Karst. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -20,8 +20,9 @@ const configsAt = (chain: ChainSpec, timestamp: bigint) => {
   return configs
 }
 
-describe('fork ids', () => {
-  // reth: crates/optimism/chainspec, op_mainnet_forkids and op_sepolia_forkids.
+describe('the fork id', () => {
+  // The values come from reth: crates/optimism/chainspec, op_mainnet_forkids and
+  // op_sepolia_forkids.
   test.each([
     [opMainnet, 1_686_068_903n, '0xe3398d7c'],
     [opMainnet, 1_704_992_401n, '0xbdd4fdb2'],
@@ -37,13 +38,13 @@ describe('fork ids', () => {
     [opSepolia, 1_723_478_400n, '0x75dea41e'],
     [opSepolia, 1_732_633_200n, '0x4a1c792e'],
     [opSepolia, 1_744_905_600n, '0x6c625ee1'],
-  ])('$name at %i: %s', (chain, timestamp, expected) => {
+  ])('of $name at %i is %s', (chain, timestamp, expected) => {
     expect(bytesToHex(forkHash(chain, timestamp))).toBe(expected)
   })
 })
 
-describe.skipIf(!existsSync(VECTORS))('the vector of execution-apis', () => {
-  test('comes out', () => {
+describe.skipIf(!existsSync(VECTORS))('the test vector of execution-apis', () => {
+  test('equals the result of eth_config', () => {
     const [, , line] = readFileSync(join(VECTORS, 'eth_config/get-config.io'), 'utf8').split('\n')
     const { result } = JSON.parse(line!.replace(/^<< /, '')) as { readonly result: object }
     const chain = chainOfGenesis(JSON.parse(readFileSync(join(VECTORS, 'genesis.json'), 'utf8')))
@@ -51,8 +52,8 @@ describe.skipIf(!existsSync(VECTORS))('the vector of execution-apis', () => {
   })
 })
 
-describe('an OP chain', () => {
-  test('the fork of the latest block, the next and the last one', () => {
+describe('eth_config of an OP chain', () => {
+  test('has the fork of the latest block, the next fork and the last one', () => {
     const before = configsAt(opMainnet, 1_783_526_400n)
     expect(before).toMatchObject({
       current: { activationTime: 1_764_691_201, chainId: '0xa' },
@@ -66,7 +67,7 @@ describe('an OP chain', () => {
     const newest = { current: before.next, next: null, last: null }
     expect(configsAt(never, 1_783_526_401n)).toEqual(newest)
   })
-  test('has Cancun’s blob schedule, no deposit contract, and P256VERIFY before Osaka', () => {
+  test('has the blob schedule of Cancun, no deposit contract, and P256VERIFY', () => {
     const { current } = configsAt(opSepolia, 1_781_712_001n)
     expect(current?.blobSchedule).toEqual({ target: 3, max: 6, baseFeeUpdateFraction: 3_338_477 })
     expect(Object.keys(current!.systemContracts)).toEqual([
@@ -80,7 +81,7 @@ describe('an OP chain', () => {
     expect(Object.keys(precompiles)).toHaveLength(18)
     expect(Object.keys(precompiles)).toEqual(Object.keys(precompiles).toSorted())
   })
-  test('has each contract of each fork under a name', () => {
+  test('has a name for each precompile of each fork', () => {
     for (const chain of [opMainnet, opSepolia])
       for (const time of [1_710_374_401n, 1_720_627_201n, 1_746_806_401n, 1_783_526_401n]) {
         const { current } = configsAt(chain, time)
@@ -88,15 +89,15 @@ describe('an OP chain', () => {
         expect(Object.keys(current!.precompiles).filter((name) => name !== '')).toHaveLength(count)
       }
   })
-  test('before Cancun there is nothing to tell', () => {
+  test('has no result before Cancun', () => {
     expect(forkConfigs(opMainnet, engine, opMainnet.genesisHeader)).toBe(undefined)
   })
 })
 
-test('is answered on both endpoints', async () => {
+test('eth_config is served on both endpoints', async () => {
   const rpc = testRpc()
   for (const endpoint of ['standard', 'flashblocks'] as const)
-    expect(await rpc.ask('eth_config', [], { endpoint })).toMatchObject({
+    expect(await rpc.request('eth_config', [], { endpoint })).toMatchObject({
       result: { current: { activationTime: 0, chainId: '0xc4' }, next: null, last: null },
     })
 })

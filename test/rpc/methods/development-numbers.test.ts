@@ -1,9 +1,9 @@
-/** Methods of a development chain take numbers as anvil does, and refuse fields that they do not know. */
+/** Methods of a development chain take numbers like anvil, and refuse unknown fields. */
 import { expect, test } from 'vitest'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { breakControls } from '../../../rpc/methods/development/breaks.ts'
 import { natural, wei } from '../../../rpc/methods/development/controls.ts'
 import { depositMethod } from '../../../rpc/methods/development/deposit.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 
 const numbers: [wire: unknown, value: bigint][] = [
   ['0x10', 16n],
@@ -14,12 +14,12 @@ const numbers: [wire: unknown, value: bigint][] = [
   [16, 16n],
   ['0xffffffffffffffff', 2n ** 64n - 1n],
 ]
-test.each(numbers)('%j is taken', (wire, value) => {
+test.each(numbers)('a development method accepts the number %j', (wire, value) => {
   expect([natural.decode(wire), wei.decode(wire)]).toEqual([value, value])
 })
 
 test.each([-1, 1.5, 2 ** 53, '', '0x', 'ten', '-1', '1e3', null, {}, true, `0x1${'0'.repeat(16)}`])(
-  '%j is refused',
+  'a development method refuses the number %j',
   (wire) => expect(() => natural.decode(wire)).toThrow(),
 )
 
@@ -35,7 +35,7 @@ const unknown = [
     'params[0]: unknown field "form", expected one of from, to, mint, value, gas, data',
   ],
 ] as const
-test.each(unknown)('%o refuses %j', (method, options, message) => {
+test.each(unknown)('%o refuses the unknown field in %j', (method, options, message) => {
   expect(() => method.decode([options], DEFAULT_LIMITS)).toThrow(
     expect.objectContaining({ code: -32602, message }),
   )

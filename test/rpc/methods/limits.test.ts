@@ -1,8 +1,8 @@
-/** Limits of parameters are those that are configured, and not the defaults. */
+/** The limits of parameters are the configured ones, not the defaults. */
 import { describe, expect, test } from 'vitest'
+import { RpcError } from '../../../rpc/core/errors.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/core/limits.ts'
 import { methods } from '../../../rpc/methods/index.ts'
-import { RpcError } from '../../../rpc/seam/errors.ts'
-import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 const address = (at: number) => `0x${at.toString(16).padStart(40, '0')}`
@@ -54,14 +54,14 @@ const cases: readonly [
   ],
 ]
 
-describe.each(cases)('%s: %s of %s', (limit, _what, name, params) => {
-  const decode = (count: number, most: number) =>
-    methods.get(name)!.decode(params(count), { ...DEFAULT_LIMITS, [limit]: most })
-  test('fewer than by default', () => {
+describe.each(cases)('the limit %s for %s of %s', (limit, _what, name, params) => {
+  const decode = (count: number, max: number) =>
+    methods.get(name)!.decode(params(count), { ...DEFAULT_LIMITS, [limit]: max })
+  test('may be below its default', () => {
     expect(() => decode(3, 3)).not.toThrow()
     expect(() => decode(4, 3)).toThrow(RpcError)
   })
-  test('more than by default', () => {
+  test('may be above its default', () => {
     const more = DEFAULT_LIMITS[limit] + 1
     expect(() => decode(more, more)).not.toThrow()
     expect(() => decode(more, DEFAULT_LIMITS[limit])).toThrow(RpcError)
@@ -69,17 +69,17 @@ describe.each(cases)('%s: %s of %s', (limit, _what, name, params) => {
 })
 
 test.each([undefined, 'whole', 'proven', 'trusted'] as const)(
-  'rpc.discover tells what the state is worth: %s',
+  'rpc.discover reports how complete and trusted the state is: %s',
   async (mode) => {
     const rpc = testRpc(mode === undefined ? {} : { mode })
-    const { info } = (await rpc.ask('rpc.discover')).result as { info: Record<string, unknown> }
+    const { info } = (await rpc.request('rpc.discover')).result as { info: Record<string, unknown> }
     expect(info['x-state']).toBe(mode)
   },
 )
 
-test('rpc.discover tells the limits of this node', async () => {
+test('rpc.discover reports the limits of this node', async () => {
   const said = async (limits: Partial<Limits>) =>
-    JSON.stringify((await testRpc({ limits }).ask('rpc.discover')).result)
+    JSON.stringify((await testRpc({ limits }).request('rpc.discover')).result)
   const text = await said({ storageSlots: 1_234_567, overrideItems: 7_654_321 })
   expect(text).toContain('"maxItems":1234567')
   expect(text).toContain('"maxProperties":7654321')

@@ -1,10 +1,13 @@
-/** What a log query is told that takes too long or finds too much: a strictly smaller range, wherever there is one. */
+/**
+ * A log query that takes too long or finds too much gets a strictly smaller range, wherever one
+ * exists.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { timedOut } from '../../../rpc/core/errors.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { eth_getLogs } from '../../../rpc/methods/log.ts'
 import { lateData } from '../../../rpc/methods/shared/log-range.ts'
-import { timedOut } from '../../../rpc/seam/errors.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { referenceEngine as engine } from '../../fixtures/engine.ts'
 import { fourBlocks } from '../../fixtures/four-blocks.ts'
 import { CHAIN as chain } from '../../fixtures/producer.ts'
@@ -17,7 +20,7 @@ const range = (fromBlock: number, toBlock: number) => ({
   },
 })
 
-describe('out of time', () => {
+describe('a log query that times out', () => {
   const cases: [from: number, to: number, firstLeftOut: number | undefined, expected: unknown][] = [
     [0, 3, undefined, range(0, 1)],
     [0, 3, 0, range(0, 1)],
@@ -27,12 +30,15 @@ describe('out of time', () => {
     [5, 6, undefined, range(5, 5)],
     [5, 5, undefined, undefined],
   ]
-  test.each(cases)('%i to %i, with time as far as %s', (from, to, firstLeftOut, expected) => {
-    const left = firstLeftOut === undefined ? undefined : BigInt(firstLeftOut)
-    expect(lateData({ fromBlock: BigInt(from), toBlock: BigInt(to) }, left)).toEqual(expected)
-  })
+  test.each(cases)(
+    'from %i to %i, searched up to %s, gets the expected smaller range',
+    (from, to, firstLeftOut, expected) => {
+      const left = firstLeftOut === undefined ? undefined : BigInt(firstLeftOut)
+      expect(lateData({ fromBlock: BigInt(from), toBlock: BigInt(to) }, left)).toEqual(expected)
+    },
+  )
 
-  test('any range of more than a block gets a smaller one that is not empty', () => {
+  test('gets a smaller range of at least one block, if it has more than one block', () => {
     const height = fc.bigInt({ min: 0n, max: 1_000_000n })
     fc.assert(
       fc.property(height, height, height, (fromBlock, width, done) => {
@@ -48,7 +54,7 @@ describe('out of time', () => {
     )
   })
 
-  test('the worker names what it had time for', () => {
+  test('gets the range that the worker had searched', () => {
     const { memory } = fourBlocks()
     const { view } = memory.lease('flashblocks')
     let polls = 0
@@ -65,34 +71,37 @@ describe('out of time', () => {
       memory: fourBlocks().memory,
       executor: () => ({ execute: async () => ({ error: timedOut(data).toObject() }) }),
     })
-  const asked: [name: string, query: object, more: object | undefined][] = [
+  const requested: [name: string, query: object, more: object | undefined][] = [
     ['a range', { fromBlock: '0x0', toBlock: '0x3' }, range(0, 1)],
     ['a range by tags', { fromBlock: 'earliest' }, range(0, 1)],
     ['one block', { fromBlock: '0x2', toBlock: '0x2' }, undefined],
     ['a block by its hash', { blockHash: `0x${'11'.repeat(32)}` }, undefined],
     ['blocks that are not there', { fromBlock: '0x8', toBlock: '0x9' }, undefined],
   ]
-  test.each(asked)('where no worker said anything: %s', async (_, query, more) => {
-    const { error } = await late(times).ask('eth_getLogs', [query])
-    expect(error).toEqual({
-      code: -32002,
-      message: 'request timed out',
-      data: { ...times, ...more },
-    })
-  })
-  test('where a worker did, its range stands', async () => {
-    const { error } = await late({ ...times, ...range(0, 0) }).ask('eth_getLogs', [
+  test.each(requested)(
+    'gets half of its range, or no range, if no worker has searched: %s',
+    async (_, query, more) => {
+      const { error } = await late(times).request('eth_getLogs', [query])
+      expect(error).toEqual({
+        code: -32002,
+        message: 'request timed out',
+        data: { ...times, ...more },
+      })
+    },
+  )
+  test('gets the range of the worker, when there is one', async () => {
+    const { error } = await late({ ...times, ...range(0, 0) }).request('eth_getLogs', [
       { fromBlock: '0x0' },
     ])
     expect(error?.data).toEqual({ ...times, ...range(0, 0) })
   })
 })
 
-test('a block that is too large for an answer does not hide those before it', async () => {
+test('a block that exceeds the response size does not hide the blocks before it', async () => {
   // Block 1 has two logs.
   const rpc = testRpc({ memory: fourBlocks().memory, limits: { responseBytes: 600 } })
   const logs = (fromBlock: string, toBlock: string) =>
-    rpc.ask('eth_getLogs', [{ fromBlock, toBlock }])
+    rpc.request('eth_getLogs', [{ fromBlock, toBlock }])
   expect((await logs('0x0', '0x3')).error).toMatchObject({ code: -32005, data: range(0, 0) })
   expect((await logs('0x0', '0x0')).result).toEqual([])
   expect((await logs('0x1', '0x3')).error).toMatchObject({ code: -32005, data: range(1, 1) })

@@ -12,11 +12,11 @@ const rpc = testRpc({ memory })
 const hashOf = (at: number) => bytesToHex(blocks[at]!.hash)
 const txHash = (at: number) => bytesToHex(transactions[at]!.hash)
 const result = async (method: string, params: readonly unknown[], standard = false) =>
-  (await rpc.ask(method, params, standard ? STANDARD : {})).result
+  (await rpc.request(method, params, standard ? STANDARD : {})).result
 const sender = bytesToHex(SENDER)
 const contract = bytesToHex(CONTRACT)
 
-describe('what the endpoints show', () => {
+describe('the flashblocks and standard endpoints', () => {
   const cases: [method: string, params: unknown[], flashblocks: unknown, standard: unknown][] = [
     ['eth_chainId', [], '0xc4', '0xc4'],
     ['net_version', [], '196', '196'],
@@ -100,12 +100,15 @@ describe('what the endpoints show', () => {
     ['txpool_content', [], { pending: {}, queued: {} }, { pending: {}, queued: {} }],
     ['txpool_status', [], { pending: '0x0', queued: '0x0' }, { pending: '0x0', queued: '0x0' }],
   ]
-  test.each(cases)('%s %j', async (method, params, flashblocks, standard) => {
-    expect(await result(method, params)).toEqual(flashblocks)
-    expect(await result(method, params, true)).toEqual(standard)
-    expect(rpc.bugs).toEqual([])
-    expect(rpc.memory.leaks()).toBe(0)
-  })
+  test.each(cases)(
+    'give their results for %s %j',
+    async (method, params, flashblocks, standard) => {
+      expect(await result(method, params)).toEqual(flashblocks)
+      expect(await result(method, params, true)).toEqual(standard)
+      expect(rpc.bugs).toEqual([])
+      expect(rpc.memory.leaks()).toBe(0)
+    },
+  )
   const errors: [method: string, params: unknown[], code: number, message: string][] = [
     ['eth_getBalance', [], -32602, 'missing value for required argument 0'],
     ['eth_getBalance', [sender, 'latest', 1], -32602, 'too many arguments, want at most 2'],
@@ -141,7 +144,7 @@ describe('what the endpoints show', () => {
     ['eth_getFilterChanges', ['zz'], -32000, 'filter not found'],
   ]
   test.each(['latest', 'pending', '0x1'])(
-    'a fee history of %s has rewards where percentiles ask for them',
+    'give rewards in a fee history of %s only for requested percentiles',
     async (newest) => {
       for (const percentiles of [[], null, undefined])
         expect(await result('eth_feeHistory', ['0x2', newest, percentiles])).not.toHaveProperty(
@@ -151,22 +154,25 @@ describe('what the endpoints show', () => {
       expect(reward).toHaveLength(2)
     },
   )
-  test.each([2, '2', '0x2', '0x02', '0X2'])('a fee history of %j blocks has two', async (count) => {
-    const { gasUsedRatio } = (await result('eth_feeHistory', [count, 'latest'])) as Json
-    expect(gasUsedRatio).toHaveLength(2)
-  })
-  test.each(errors)('%s %j is refused', async (method, params, code, message) => {
-    expect((await rpc.ask(method, params)).error).toEqual({ code, message })
+  test.each([2, '2', '0x2', '0x02', '0X2'])(
+    'give a fee history of two blocks for the count %j',
+    async (count) => {
+      const { gasUsedRatio } = (await result('eth_feeHistory', [count, 'latest'])) as Json
+      expect(gasUsedRatio).toHaveLength(2)
+    },
+  )
+  test.each(errors)('refuse %s %j', async (method, params, code, message) => {
+    expect((await rpc.request(method, params)).error).toEqual({ code, message })
   })
 })
 
-describe('logs', () => {
-  const places = async (filter: Json, standard = false) =>
+describe('eth_getLogs', () => {
+  const locations = async (filter: Json, standard = false) =>
     ((await result('eth_getLogs', [filter], standard)) as Json[]).map(
       (one) => `${one['blockNumber']}/${one['logIndex']}`,
     )
   const cases: [name: string, filter: Json, flashblocks: string[], standard: string[]][] = [
-    ['left out: latest to pending', {}, ['0x2/0x0', '0x3/0x0'], ['0x1/0x0', '0x1/0x1']],
+    ['without blocks, from latest to pending', {}, ['0x2/0x0', '0x3/0x0'], ['0x1/0x0', '0x1/0x1']],
     [
       'from the first block',
       { fromBlock: 'earliest' },
@@ -202,78 +208,83 @@ describe('logs', () => {
     ['by block hash', { blockHash: hashOf(1) }, ['0x1/0x0', '0x1/0x1'], ['0x1/0x0', '0x1/0x1']],
   ]
   test.each(cases.filter(([name]) => name !== 'pending by number'))(
-    '%s',
+    'gives the logs of its range: %s',
     async (_name, filter, flashblocks, standard) => {
-      expect(await places(filter)).toEqual(flashblocks)
-      expect(await places(filter, true)).toEqual(standard)
+      expect(await locations(filter)).toEqual(flashblocks)
+      expect(await locations(filter, true)).toEqual(standard)
     },
   )
-  test('from pending to below it: none', async () => {
-    expect(await places({ fromBlock: 'pending', toBlock: 'latest' })).toEqual([])
-    expect(await places({ fromBlock: 'pending', toBlock: '0x1' })).toEqual([])
-    expect(await places({ fromBlock: 'pending', toBlock: '0x3' })).toEqual(['0x3/0x0'])
+  test('from pending on gives pending logs only', async () => {
+    expect(await locations({ fromBlock: 'pending', toBlock: 'latest' })).toEqual([])
+    expect(await locations({ fromBlock: 'pending', toBlock: '0x1' })).toEqual([])
+    expect(await locations({ fromBlock: 'pending', toBlock: '0x3' })).toEqual(['0x3/0x0'])
   })
   const refused: [name: string, filter: Json, code: number, message: string][] = [
     [
-      'beyond the head',
+      'an end above the head',
       { fromBlock: '0x0', toBlock: '0x4' },
       -32602,
       'block range extends beyond current head block: requested 4, head 3',
     ],
     [
-      'from beyond the head',
+      'a start above the head',
       { fromBlock: '0x9', toBlock: '0xffffffff' },
       -32602,
       'block range extends beyond current head block: requested 9, head 3',
     ],
-    ['backwards', { fromBlock: '0x2', toBlock: '0x1' }, -32602, 'invalid block range params'],
+    [
+      'a start above its end',
+      { fromBlock: '0x2', toBlock: '0x1' },
+      -32602,
+      'invalid block range params',
+    ],
     ['an unknown hash', { blockHash: `0x${'11'.repeat(32)}` }, -32000, 'unknown block'],
   ]
-  test.each(refused)('%s', async (_name, filter, code, message) => {
-    expect((await rpc.ask('eth_getLogs', [filter])).error).toEqual({ code, message })
+  test.each(refused)('is refused with its reason: %s', async (_name, filter, code, message) => {
+    expect((await rpc.request('eth_getLogs', [filter])).error).toEqual({ code, message })
   })
-  test('too wide a range: a smaller one is suggested, and it works', async () => {
+  test('over too many blocks is refused with a smaller range that works', async () => {
     const narrow = testRpc({ memory, limits: { logsBlocks: 2, logsBlocksFiltered: 3 } })
-    const wide = await narrow.ask('eth_getLogs', [{ fromBlock: '0x0' }])
+    const wide = await narrow.request('eth_getLogs', [{ fromBlock: '0x0' }])
     expect(wide.error).toMatchObject({
       code: -32005,
       data: { limit: 2, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
     })
     const { suggestedRange: suggested } = wide.error!.data as { suggestedRange: Json }
-    expect((await narrow.ask('eth_getLogs', [suggested])).result).toHaveLength(2)
-    const filtered = await narrow.ask('eth_getLogs', [{ fromBlock: '0x0', address: contract }])
+    expect((await narrow.request('eth_getLogs', [suggested])).result).toHaveLength(2)
+    const filtered = await narrow.request('eth_getLogs', [{ fromBlock: '0x0', address: contract }])
     expect(filtered.error).toMatchObject({ data: { limit: 3, suggestedRange: { toBlock: '0x2' } } })
   })
-  test('too many bytes: the blocks before are suggested', async () => {
+  test('above the response size is refused with the range of the blocks before', async () => {
     const few = testRpc({ memory, limits: { responseBytes: 1700 } })
-    const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])
+    const many = await few.request('eth_getLogs', [{ fromBlock: '0x0' }])
     expect(many.error).toMatchObject({
       code: -32005,
       message: 'query exceeds max response bytes 1700, retry with the range 0-1',
       data: { limit: 1700, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
     })
   })
-  test('too many receipts to read: the blocks before are suggested, and are fewer', async () => {
+  test('that reads too many receipts is refused with a smaller range', async () => {
     const few = testRpc({ memory, limits: { logsReads: 1 } })
-    const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])
+    const many = await few.request('eth_getLogs', [{ fromBlock: '0x0' }])
     expect(many.error).toMatchObject({
       code: -32005,
       message: expect.stringContaining('query exceeds max receipts 1, retry with the range 0-'),
       data: { limit: 1, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
     })
     const { suggestedRange: suggested } = many.error!.data as { suggestedRange: Json }
-    expect((await few.ask('eth_getLogs', [suggested])).result).toHaveLength(2)
+    expect((await few.request('eth_getLogs', [suggested])).result).toHaveLength(2)
   })
-  test('too many logs: the blocks that fit are suggested; one block is answered whole', async () => {
+  test('with too many logs is refused with a smaller range, except for one block', async () => {
     const few = testRpc({ memory, limits: { logsResults: 2 } })
-    const many = await few.ask('eth_getLogs', [{ fromBlock: '0x0' }])
+    const many = await few.request('eth_getLogs', [{ fromBlock: '0x0' }])
     expect(many.error).toMatchObject({
       code: -32005,
       data: { limit: 2, suggestedRange: { fromBlock: '0x0', toBlock: '0x1' } },
     })
     const one = testRpc({ memory, limits: { logsResults: 1 } })
     expect(
-      (await one.ask('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x1' }])).result,
+      (await one.request('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x1' }])).result,
     ).toHaveLength(2)
   })
 })

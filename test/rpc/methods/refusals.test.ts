@@ -1,4 +1,7 @@
-/** One refusal has one text and one code, whichever method meets it; what a method cannot apply it says in the words of eth_call. */
+/**
+ * A refusal has one text and one code in every method; a transaction that cannot be applied is
+ * refused in the words of eth_call.
+ */
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { checksumAddress } from '../../../engine/primitives/keccak.ts'
@@ -14,28 +17,32 @@ const rpc = testRpc({ memory })
 const from = bytesToHex(SENDER)
 const to = bytesToHex(CONTRACT)
 const authorization = {
-  ...{ chainId: '0x0', address: to, nonce: '0x0', yParity: '0x1' },
-  ...{ r: '0x1', s: '0x1' },
+  chainId: '0x0',
+  address: to,
+  nonce: '0x0',
+  yParity: '0x1',
+  r: '0x1',
+  s: '0x1',
 }
 const blob = `0x01${'11'.repeat(31)}`
 
-type Asked = readonly [method: string, params: readonly unknown[]]
-const calls = (call: object, stateOverrides: object = {}): readonly Asked[] => [
+type MethodCall = readonly [method: string, params: readonly unknown[]]
+const calls = (call: object, stateOverrides: object = {}): readonly MethodCall[] => [
   ['eth_call', [call, 'latest', stateOverrides]],
   ['eth_estimateGas', [call, 'latest', stateOverrides]],
   ['eth_createAccessList', [call, 'latest', stateOverrides]],
   ['debug_traceCall', [call, 'latest', { tracer: 'noopTracer', stateOverrides }]],
   ['eth_simulateV1', [{ blockStateCalls: [{ stateOverrides, calls: [call] }] }, 'latest']],
 ]
-async function refusals(asked: readonly Asked[]): Promise<readonly string[]> {
-  const replies = asked.map(async ([method, params]) => {
-    const { error } = await rpc.ask(method, params)
+async function refusals(requested: readonly MethodCall[]): Promise<readonly string[]> {
+  const replies = requested.map(async ([method, params]) => {
+    const { error } = await rpc.request(method, params)
     return `${error?.code} ${error?.message}`
   })
   return Promise.all(replies)
 }
 
-describe('of the request', () => {
+describe('a request with invalid parameters', () => {
   const both = { [to]: { state: {}, stateDiff: {} } }
   test.each<[object, object, string]>([
     [
@@ -50,7 +57,7 @@ describe('of the request', () => {
       'both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified',
     ],
     [{ chainId: '0x1' }, {}, "chainId does not match node's (have=1, want=196)"],
-  ])('%j %j', async (fields, overrides, message) => {
+  ])('is refused with one text in all methods: %j %j', async (fields, overrides, message) => {
     const [first, ...others] = await refusals(calls({ from, to, ...fields }, overrides))
     expect(first!.toLowerCase()).toContain(message.toLowerCase())
     expect(first).toMatch(/^-32000 /)
@@ -58,7 +65,7 @@ describe('of the request', () => {
   })
 })
 
-describe('of the message', () => {
+describe('a message that cannot be applied', () => {
   const gas = '0x7530'
   const sender = '(sender 0x'
   test.each<[fields: object, message: string, ofSimulation?: number]>([
@@ -81,14 +88,14 @@ describe('of the message', () => {
       'max initcode size exceeded: code size 49153 limit 49152',
       -38025,
     ],
-  ])('%#: %j', async (fields, words, ofSimulation = -32000) => {
-    const asked = calls({ from, gas, ...fields })
-    const [call, estimate, list, trace, simulation] = await refusals(asked)
+  ])('is refused like in eth_call (%#): %j', async (fields, words, ofSimulation = -32000) => {
+    const requested = calls({ from, gas, ...fields })
+    const [call, estimate, list, trace, simulation] = await refusals(requested)
     expect(call).toMatch(/^-32000 err: .* \(supplied gas \d+\)$/)
     expect(call).toContain(words)
     expect([list, trace]).toEqual([call, call])
     expect(simulation).toBe(call!.replace('-32000', `${ofSimulation}`))
-    // The estimate names the gas that it has tried; more gas is what it looks for.
+    // The estimate names the gas that it tried, because more gas is what it searches for.
     if (ofSimulation === -38013) expect(estimate).toBe('undefined undefined')
     else {
       expect(estimate).toMatch(/^-32000 failed with \d+ gas: /)
@@ -97,7 +104,7 @@ describe('of the message', () => {
   })
 })
 
-test('the last nonce is refused with the code of eth_call where nonces are checked', async () => {
+test('eth_simulateV1 with validation refuses the maximum nonce like eth_call', async () => {
   const stateOverrides = { [from]: { nonce: '0xffffffffffffffff' } }
   const block = { stateOverrides, calls: [{ from, to, maxFeePerGas: '0x174876e800' }] }
   const payload = { validation: true, blockStateCalls: [block] }
@@ -106,7 +113,7 @@ test('the last nonce is refused with the code of eth_call where nonces are check
   ])
 })
 
-describe('of a transaction object, before anything is estimated or signed', () => {
+describe('an invalid transaction object', () => {
   const fees = { maxFeePerGas: '0x174876e800', maxPriorityFeePerGas: '0x1' }
   test.each<[object, string]>([
     [
@@ -147,11 +154,11 @@ describe('of a transaction object, before anything is estimated or signed', () =
       '-32000 maxFeePerBlobGas, if specified, must be non-zero',
     ],
     [{ to, ...fees, maxFeePerBlobGas: '0x1' }, '-32003 transaction type not supported'],
-  ])('%#: %j', async (fields, message) => {
+  ])('is refused before it is estimated or signed (%#): %j', async (fields, message) => {
     const given = { from, gas: '0x30000', nonce: '0x0', ...fields }
-    const asked = ['eth_fillTransaction', 'eth_signTransaction', 'eth_sendTransaction'].map(
+    const requested = ['eth_fillTransaction', 'eth_signTransaction', 'eth_sendTransaction'].map(
       (method) => [method, [given]] as const,
     )
-    expect(await refusals(asked)).toEqual(asked.map(() => message))
+    expect(await refusals(requested)).toEqual(requested.map(() => message))
   })
 })

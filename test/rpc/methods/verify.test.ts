@@ -1,16 +1,16 @@
-/** Calls that are run again on another engine: what is the same, what is not, and what cannot be told. */
+/** Some calls run again on another engine: results may be equal, different, or not comparable. */
 import { describe, expect, test } from 'vitest'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import type { Engine } from '../../../engine/evm/engine.ts'
 import { engineByName } from '../../../engine/evm/engines/registry.ts'
 import { makePostExec } from '../../../engine/primitives/transaction-codec.ts'
+import type { ReadFrom } from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { createCallRunner } from '../../../rpc/dispatch/worker-call.ts'
 import { methods } from '../../../rpc/methods/index.ts'
 import { VERIFIED, type Verdict, verifyMethod } from '../../../rpc/methods/shared/verify.ts'
 import { type BlockVerdict, verifyBlockMethod } from '../../../rpc/methods/shared/verify-block.ts'
-import type { ReadFrom } from '../../../rpc/seam/executor.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { referenceEngine } from '../../fixtures/engine.ts'
 import { CHAIN, createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { createBranches, seal, worldWith } from '../../fixtures/writer-branches.ts'
@@ -18,13 +18,13 @@ import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const TO = '0x00000000000000000000000000000000000000aa'
 const SLOT = `0x${'00'.repeat(32)}`
-/** Gives the sum of slot 0 and the gas that is left, or fails where it is asked to. */
+/** Makes an account that returns the sum of slot 0 and the remaining gas. */
 const account = (code: string) => ({ [TO]: { code, state: { [SLOT]: `0x${'00'.repeat(31)}2a` } } })
 const SUM = account('0x5f545a015f5260205ff3')
 const LOOP = account('0x5b5f56')
 const fast = engineByName('fast')
 
-/** Finds 1 in slot 0, whatever the state says. */
+/** This engine finds 1 in slot 0, whatever the state is. */
 const wrong: Engine = {
   ...referenceEngine,
   openSession(reader, block, rules) {
@@ -38,11 +38,15 @@ const wrong: Engine = {
   },
 }
 
-function askOn(engine: Engine, other: Engine) {
+function requestOn(engine: Engine, other: Engine) {
   const { reader } = new WriterWorld()
   const verifyCall = verifyMethod(methods, () => other)
   const runner = createCallRunner({
-    ...{ reader, chain: CHAIN, engine, limits: DEFAULT_LIMITS, now: () => performance.now() },
+    reader,
+    chain: CHAIN,
+    engine,
+    limits: DEFAULT_LIMITS,
+    now: () => performance.now(),
     methods: new Map([...methods, [verifyCall.name, verifyCall]]),
     onBug(error) {
       throw error
@@ -50,27 +54,31 @@ function askOn(engine: Engine, other: Engine) {
   })
   const run = async (method: string, params: readonly unknown[]) => {
     const text = JSON.stringify(params)
-    const call = { method, text, endpoint: 'flashblocks', record: undefined } as const
+    const call = { method, text, endpoint: 'flashblocks', snapshot: undefined } as const
     const reply = await runner.run(call, { isExpired: () => false, put() {} })
     runner.endTask()
     return reply
   }
   return async (method: string, params: readonly unknown[]): Promise<Verdict> => {
-    const { record: _, pending: __, ...answer } = (await run(method, params)) as ReadFrom
-    const reply = await run('verifyCall', [{ method, params, answer }])
+    const { snapshot: _, pending: __, ...response } = (await run(method, params)) as ReadFrom
+    const reply = await run('verifyCall', [{ method, params, answer: response }])
     return JSON.parse((reply as { result: string }).result)
   }
 }
 
-test.each([...VERIFIED])('%s is the same on both', async (method) => {
-  const ask = askOn(fast, referenceEngine)
-  expect(await ask(method, [{ to: TO }, 'latest', SUM])).toEqual({ verdict: 'same' })
+test.each([...VERIFIED])('%s gives the same result on both engines', async (method) => {
+  const request = requestOn(fast, referenceEngine)
+  expect(await request(method, [{ to: TO }, 'latest', SUM])).toEqual({ verdict: 'same' })
   const refused = { to: TO, value: '0x1' }
-  expect(await ask(method, [refused, 'latest', SUM])).toEqual({ verdict: 'same' })
+  expect(await request(method, [refused, 'latest', SUM])).toEqual({ verdict: 'same' })
 })
 
-test('another answer is told, with the state that it read', async () => {
-  const verdict = await askOn(fast, wrong)('eth_call', [{ to: TO, gas: '0x186a0' }, 'latest', SUM])
+test('a different result is reported with the state that the call read', async () => {
+  const verdict = await requestOn(fast, wrong)('eth_call', [
+    { to: TO, gas: '0x186a0' },
+    'latest',
+    SUM,
+  ])
   expect(verdict).toMatchObject({
     verdict: 'different',
     engine: 'reference',
@@ -80,15 +88,15 @@ test('another answer is told, with the state that it read', async () => {
   })
 })
 
-test('what takes long on the other engine is not told', async () => {
-  const ask = askOn(fast, referenceEngine)
-  expect(await ask('eth_call', [{ to: TO, gas: '0x2625a00' }, 'latest', LOOP])).toEqual({
+test('a call that takes too long on the other engine is not reported', async () => {
+  const request = requestOn(fast, referenceEngine)
+  expect(await request('eth_call', [{ to: TO, gas: '0x2625a00' }, 'latest', LOOP])).toEqual({
     verdict: 'unknown',
   })
 })
 
-describe('canonical blocks', () => {
-  /** A transaction that succeeds costs nothing but what is before it runs. */
+describe('the verification of canonical blocks', () => {
+  /** In this engine a successful transaction costs only its intrinsic gas. */
   const cheap: Engine = {
     ...referenceEngine,
     openSession(reader, block, rules) {
@@ -96,13 +104,13 @@ describe('canonical blocks', () => {
       const run = session.run.bind(session)
       session.run = async (message, limits) => {
         const outcome = await run(message, limits)
-        const isPaid = outcome.status === 'success' && message.gasPrice > 0n
-        return isPaid ? { ...outcome, gasLeft: outcome.gasLeft - 1n } : outcome
+        const paysFees = outcome.status === 'success' && message.gasPrice > 0n
+        return paysFees ? { ...outcome, gasLeft: outcome.gasLeft - 1n } : outcome
       }
       return session
     },
   }
-  /** Somebody else has a wei more in the end, and no receipt tells. */
+  /** This engine gives an account one more wei at the end, which no receipt shows. */
   const generous: Engine = {
     ...referenceEngine,
     openSession(reader, block, rules) {
@@ -132,14 +140,17 @@ describe('canonical blocks', () => {
     const { reader } = world
     const method = verifyBlockMethod(() => other)
     const runner = createCallRunner({
-      ...{ reader, chain, engine: fast, limits: DEFAULT_LIMITS },
+      reader,
+      chain,
+      engine: fast,
+      limits: DEFAULT_LIMITS,
       methods: new Map([[method.name, method]]),
       now: () => performance.now(),
       onBug(error) {
         throw error
       },
     })
-    const call = { method: method.name, text: `[${number}]`, record: undefined } as const
+    const call = { method: method.name, text: `[${number}]`, snapshot: undefined } as const
     const reply = await runner.run(
       { ...call, endpoint: 'standard' },
       { isExpired: () => false, put() {} },
@@ -148,10 +159,10 @@ describe('canonical blocks', () => {
     return JSON.parse((reply as { result: string }).result)
   }
 
-  test.each([1, 2])('block %i is the same on both', async (number) => {
+  test.each([1, 2])('finds the same result for block %i on both engines', async (number) => {
     expect(await verify(referenceEngine, number)).toEqual({ verdict: 'same' })
   })
-  test('a block with refunds is executed with them', async () => {
+  test('applies the refunds of a block', async () => {
     const dev = { genesisTimestamp: 1_700_000_000 }
     const forkTimes = { karst: 1_700_000_001, lagoon: 1_700_000_001 }
     const chain = chainSpec({ name: 'xlayer', dev, forkTimes })
@@ -166,10 +177,10 @@ describe('canonical blocks', () => {
   test.each([
     ['gas', cheap, 'gasUsed'],
     ['state', generous, 'state'],
-  ])('another %s is found', async (_, other, what) => {
+  ])('finds a difference in %s', async (_, other, what) => {
     expect(await verify(other, 2)).toMatchObject({ verdict: 'different', what })
   })
-  test.each([0, 9])('block %i is none to execute', async (number) => {
+  test.each([0, 9])('has no verdict for block %i, which it cannot execute', async (number) => {
     expect(await verify(referenceEngine, number)).toEqual({ verdict: 'unknown' })
   })
 })

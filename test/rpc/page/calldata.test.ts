@@ -1,4 +1,4 @@
-/** Calldata in words. */
+/** The page describes calldata in words. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
@@ -10,7 +10,7 @@ const known = [...source.matchAll(/'(0x[0-9a-f]{8})':\s+'(\w+)\((.*)\)'/g)].map(
   ([, selector, name, list]) => [selector!, name!, list!] as const,
 )
 
-test('the table is read here', () => expect(known.length).toBeGreaterThan(20))
+test('the source has a table of functions', () => expect(known.length).toBeGreaterThan(20))
 
 test.each(known)('%s is the selector of %s(%s)', (selector, name, list) => {
   const types = list === '' ? [] : list.split(', ').map((param) => param.split(' ')[0])
@@ -21,7 +21,7 @@ test.each(known)('%s is the selector of %s(%s)', (selector, name, list) => {
 const word = (hex: string) => hex.padStart(64, '0')
 const ADDRESS = 'ab'.repeat(20)
 
-describe('calldata', () => {
+describe('decoded calldata', () => {
   test.each([
     [
       `0xa9059cbb${word(ADDRESS)}${word('7b')}`,
@@ -57,9 +57,11 @@ describe('calldata', () => {
       },
     ],
     ['0x18160ddd', { name: 'totalSupply', args: [] }],
-    // Too short for what its function takes, unknown, none.
+    // The inputs are too short, unknown, or empty.
     [`0xa9059cbb${word(ADDRESS)}`, undefined],
     ['0xdeadbeef', undefined],
     ['0x', undefined],
-  ])('%s', (input, decoded) => expect(decodeCalldata(input)).toEqual(decoded))
+  ])('has the function and its arguments, if it is known: %s', (input, decoded) =>
+    expect(decodeCalldata(input)).toEqual(decoded),
+  )
 })

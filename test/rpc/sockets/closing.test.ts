@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { createClosing } from '../../../rpc/sockets/closing.ts'
 
-test('of many that are to be closed at once so many are in a turn, in order', async () => {
+test('sockets to close are closed in order, a limited number per turn', async () => {
   const close = createClosing(10)
   const closed: number[] = []
   for (let at = 0; at < 25; at++) close(() => closed.push(at))
@@ -16,7 +16,7 @@ test('of many that are to be closed at once so many are in a turn, in order', as
   expect(closed).toEqual(Array.from({ length: 25 }, (_, at) => at))
 })
 
-test('what is closed in a turn may ask for others to be closed', async () => {
+test('a socket that closes may ask to close another one', async () => {
   const close = createClosing(1)
   const closed: string[] = []
   close(() => {

@@ -1,4 +1,7 @@
-/** llhttp as WebAssembly beside llhttp in Node: what is read of a request, and what is not one. */
+/**
+ * llhttp as WebAssembly is compared with llhttp in Node: the read parts of a request, and invalid
+ * requests.
+ */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { duplexPair } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -23,23 +26,23 @@ const head = (lines: readonly string[] = [], first = 'POST / HTTP/1.1') =>
 const plain = (body: string, lines: readonly string[] = [], first?: string) =>
   `${head([...lines, `content-length: ${Buffer.byteLength(body)}`], first)}\r\n${body}`
 
-/** All that is plain from the beginning on, and what comes behind it. */
+/** Reads all plain requests from the start, and the outcome after them. */
 function readAll(reader: RequestReader, bytes: Buffer): Reading {
   const requests: Read[] = []
   for (let at = 0; at < bytes.length; at = reader.end) {
     const outcome = reader.read(bytes, at)
-    if (outcome !== 'whole') return { requests, rest: outcome }
+    if (outcome !== 'complete') return { requests, rest: outcome }
     const { url, host, forwardedFor, minFlashblock, acceptEncoding, hasOrigin, headers } = reader
     const body = bytes.toString('latin1', reader.end - reader.bodyBytes, reader.end)
-    const asked = { forwardedFor, minFlashblock, acceptEncoding }
-    requests.push({ url, host, ...asked, hasOrigin, headers, body })
+    const requested = { forwardedFor, minFlashblock, acceptEncoding }
+    requests.push({ url, host, ...requested, hasOrigin, headers, body })
   }
   return { requests, rest: 'nothing' }
 }
 
-describe('a request', () => {
+describe('the request reader', () => {
   const reader = new RequestReader()
-  test('says what the answer needs', () => {
+  test('reads everything that a response needs', () => {
     const lines = [
       'Origin: http://a',
       'X-Forwarded-For: 1.2.3.4, 5.6.7.8',
@@ -63,7 +66,7 @@ describe('a request', () => {
       rest: 'nothing',
     })
   })
-  test('is as long as it says', () => {
+  test('knows the length of an incomplete request from its headers', () => {
     const text = Buffer.from(plain('x'.repeat(1_000)))
     for (let length = 0; length < text.length; length++) {
       const outcome = reader.read(text.subarray(0, length), 0)
@@ -72,7 +75,7 @@ describe('a request', () => {
       if (!isHead) expect(reader.end).toBe(text.length)
     }
   })
-  test('longer than the memory for it is no plain one', () => {
+  test('leaves a request that exceeds its memory to Node', () => {
     expect(reader.read(Buffer.from(plain('x'.repeat(INPUT_BYTES))), 0)).toBe('unusual')
   })
   const unusual: [name: string, text: string][] = [
@@ -80,46 +83,49 @@ describe('a request', () => {
     ['an old version', plain('{}', ['connection: keep-alive'], 'POST / HTTP/1.0')],
     ['a long path', plain('{}', [], `POST /${'a'.repeat(20)} HTTP/1.1`)],
     ['another form of target', plain('{}', [], 'POST * HTTP/1.1')],
-    ['a connection that ends', plain('{}', ['connection: close'])],
-    ['a list of options', plain('{}', ['connection: keep-alive, x'])],
+    ['a connection that closes', plain('{}', ['connection: close'])],
+    ['a list of connection options', plain('{}', ['connection: keep-alive, x'])],
     ['an option of a proxy', plain('{}', ['proxy-connection: keep-alive'])],
     ['an upgrade', plain('{}', ['connection: upgrade', 'upgrade: websocket'])],
-    ['an upgrade without its option', plain('{}', ['upgrade: h2c'])],
+    ['an upgrade header without the connection option', plain('{}', ['upgrade: h2c'])],
     ['an expectation', plain('{}', ['expect: 100-continue'])],
     ['chunks', `${head(['transfer-encoding: chunked'])}\r\n2\r\n{}\r\n0\r\n\r\n`],
     ['chunks after a length', plain('{}', ['transfer-encoding: identity'])],
     ['trailers', plain('{}', ['trailer: x'])],
-    ['an encoding', plain('{}', ['content-encoding: identity'])],
-    ['a key', plain('{}', ['X-API-Key: k'])],
-    ['a bearer of a key', plain('{}', ['authorization: Bearer k'])],
+    ['a content encoding', plain('{}', ['content-encoding: identity'])],
+    ['an API key', plain('{}', ['X-API-Key: k'])],
+    ['a bearer token', plain('{}', ['authorization: Bearer k'])],
     ['two hosts', plain('{}', ['host: localhost'])],
-    ['two types', plain('{}', ['content-type: application/json'])],
-    ['two of a proxy', plain('{}', ['x-forwarded-for: 1.1.1.1', 'x-forwarded-for: 2.2.2.2'])],
-    ['two places', plain('{}', ['x-min-flashblock: 7:1', 'x-min-flashblock: 8:1'])],
-    ['two encodings', plain('{}', ['accept-encoding: br', 'accept-encoding: gzip'])],
-    ['space behind a host', plain('{}').replace('localhost', 'localhost ')],
+    ['two content types', plain('{}', ['content-type: application/json'])],
+    [
+      'two x-forwarded-for headers',
+      plain('{}', ['x-forwarded-for: 1.1.1.1', 'x-forwarded-for: 2.2.2.2']),
+    ],
+    ['two minimum flashblocks', plain('{}', ['x-min-flashblock: 7:1', 'x-min-flashblock: 8:1'])],
+    ['two accept-encoding headers', plain('{}', ['accept-encoding: br', 'accept-encoding: gzip'])],
+    ['a space after the host', plain('{}').replace('localhost', 'localhost ')],
     ['an empty host', plain('{}').replace('localhost', '')],
     ['a charset', plain('{}').replace('json', 'json; charset=utf-8')],
-    ['another type', plain('{}').replace('json', 'JSON')],
-    ['no type', plain('{}').replace('content-type', 'x-type')],
+    ['another content type', plain('{}').replace('json', 'JSON')],
+    ['no content type', plain('{}').replace('content-type', 'x-type')],
     ['no host', plain('{}').replace('host:', 'xost:')],
-    ['no length', `${head()}\r\n`],
+    ['no content length', `${head()}\r\n`],
     ['a long head', plain('{}', [`x: ${'y'.repeat(8_192)}`])],
-    ['a long head that is not whole', `${head()}x: ${'y'.repeat(8_192)}`],
+    ['a long incomplete head', `${head()}x: ${'y'.repeat(8_192)}`],
     ['65 headers', plain('{}', Array(62).fill('x: y'))],
   ]
-  test.each(unusual)('is no plain one: %s', (_, text) => {
+  test.each(unusual)('leaves an unusual request to Node: %s', (_, text) => {
     expect(reader.read(Buffer.from(text), 0)).toBe('unusual')
   })
-  test('after one that was none the next is read as before', () => {
+  test('reads the next request normally after a malformed one', () => {
     expect(reader.read(Buffer.from('nonsense\r\n\r\n'), 0)).toBe('refused')
     expect(readAll(reader, Buffer.from(plain('1').repeat(2))).requests).toHaveLength(2)
   })
 })
 
-/** What Node makes of the same bytes, which come in these pieces. */
+/** Gives Node's result for the same bytes, which come in these pieces. */
 async function readByNode(pieces: readonly Buffer[]) {
-  const requests: (Read & { readonly isKept: boolean; isWhole: boolean })[] = []
+  const requests: (Read & { readonly isPersistent: boolean; isComplete: boolean })[] = []
   let isRefused = false
   const listen = (request: IncomingMessage, response: ServerResponse) => {
     const { headers, rawHeaders } = request
@@ -131,14 +137,16 @@ async function readByNode(pieces: readonly Buffer[]) {
       acceptEncoding: headers['accept-encoding'] as string | undefined,
       hasOrigin: headers.origin !== undefined,
       headers: rawHeaders.length / 2,
-      ...{ body: '', isWhole: false, isKept: response.shouldKeepAlive },
+      body: '',
+      isComplete: false,
+      isPersistent: response.shouldKeepAlive,
     }
     requests.push(one)
     request.on('data', (piece: Buffer) => {
       one.body += piece.toString('latin1')
     })
     request.on('end', () => {
-      one.isWhole = true
+      one.isComplete = true
       response.end()
     })
   }
@@ -158,7 +166,7 @@ async function readByNode(pieces: readonly Buffer[]) {
   return { requests, isRefused }
 }
 
-/** Plain ones, and what people add to them who look for a gap between two readers. */
+/** The lines are plain ones, and additions of attackers who look for a gap between two readers. */
 const LINES = [
   'Content-Length: 2',
   'Content-Length: +2',
@@ -180,7 +188,7 @@ const LINES = [
   'x: y',
   'x:',
   ': y',
-  ' folded: line',
+  ' persisted: line',
   'x: a\r\n b',
   'x\ty: z',
   'X-Forwarded-For: 1.1.1.1',
@@ -234,15 +242,18 @@ function mutated(random: () => number): Buffer {
   return Buffer.from(text, 'latin1')
 }
 
-/** llhttp 9.4, which Node has, takes a tab behind a length, 9.3 does not: what is refused is Node's to judge. */
+/**
+ * llhttp 9.4 of Node accepts a tab after a length, 9.3 does not. Node decides about such refused
+ * requests.
+ */
 const STRICTER = /content-length:[^\r\n]*\t/i
 
-describe('10,000 changed requests are read as Node reads them', () => {
+describe('the request reader and Node', () => {
   const COUNT = 10_000
   const random = mulberry32(42)
   const reader = new RequestReader()
   const seen: Record<string, number> = {}
-  test('what is accepted, what is refused, where a body ends, and whether the connection goes on', async () => {
+  test('agree on 10,000 mutated requests: validity, body ends and keep-alive', async () => {
     for (let run = 0; run < COUNT; run++) {
       const bytes = mutated(random)
       const cut = Math.floor(random() * bytes.length)
@@ -252,14 +263,14 @@ describe('10,000 changed requests are read as Node reads them', () => {
       seen['read'] = (seen['read'] ?? 0) + requests.length
       const first = node.requests.slice(0, requests.length)
       const message = JSON.stringify(bytes.toString('latin1'))
-      const whole = requests.map((one) => ({ ...one, isWhole: true, isKept: true }))
-      expect(first, message).toEqual(whole)
+      const full = requests.map((one) => ({ ...one, isComplete: true, isPersistent: true }))
+      expect(first, message).toEqual(full)
       const isStricter = rest === 'refused' && STRICTER.test(bytes.toString('latin1'))
       if (rest === 'unusual' || isStricter) continue
       const more = node.requests.slice(requests.length)
       expect(node.isRefused, message).toBe(rest === 'refused')
       expect(more.length, message).toBe(rest === 'body' ? 1 : 0)
-      expect(more[0]?.isWhole ?? false, message).toBe(false)
+      expect(more[0]?.isComplete ?? false, message).toBe(false)
     }
     for (const outcome of ['nothing', 'head', 'body', 'unusual', 'refused'])
       expect(seen[outcome], outcome).toBeGreaterThan(COUNT / 100)

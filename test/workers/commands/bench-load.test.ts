@@ -5,24 +5,27 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { load } from '../../../workers/commands/bench/load.ts'
 
-type Asked = {
+type LoadOptions = {
   readonly questions: number
   readonly connections: number
   readonly right?: string | undefined
   readonly tls?: { readonly key: string; readonly cert: string }
 }
 
-/** Loads a server that answers each question as it is told. @returns what was counted, and the questions that it saw */
+/**
+ * Loads a server with prescribed responses.
+ * @returns the counts, and the requests that the server received
+ */
 async function loaded(
-  answer: (at: number, response: ServerResponse) => void,
-  { questions, connections, right, tls }: Asked,
+  respond: (at: number, response: ServerResponse) => void,
+  { questions, connections, right, tls }: LoadOptions,
 ) {
   const seen: string[] = []
   const server = tls === undefined ? createServer() : createSecureServer(tls)
   server.on('request', async (request, response) => {
     const body = (await request.toArray()).join('')
     seen.push(body)
-    answer(Number(body), response)
+    respond(Number(body), response)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -30,9 +33,10 @@ async function loaded(
   let next = 0
   try {
     const result = await load({
-      ...{ url, connections },
+      url,
+      connections,
       next: () =>
-        next < questions ? { body: `${next++}`, ...(right && { answer: right }) } : undefined,
+        next < questions ? { body: `${next++}`, ...(right && { response: right }) } : undefined,
     })
     return { ...result, seen }
   } finally {
@@ -40,7 +44,7 @@ async function loaded(
     server.close()
   }
 }
-/** Signed by itself, for 127.0.0.1. */
+/** The certificate is self-signed for 127.0.0.1. */
 const UNKNOWN = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQguatwHW6a9URbKAf/
@@ -63,18 +67,18 @@ const one = { questions: 20, connections: 1 }
 const RESULT = '{"jsonrpc":"2.0","id":1,"result":"0x1"}'
 const ERROR = '{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}'
 
-describe('load', () => {
-  test('asks each question once, over all connections', async () => {
-    const { answers, failed, seen } = await loaded((_, response) => response.end(RESULT), {
+describe('the bench load', () => {
+  test('sends each request once, over all connections', async () => {
+    const { responses, failed, seen } = await loaded((_, response) => response.end(RESULT), {
       questions: 500,
       connections: 7,
     })
-    expect([answers, failed]).toEqual([500, 0])
+    expect([responses, failed]).toEqual([500, 0])
     expect(seen.map(Number).toSorted((a, b) => a - b)).toEqual([...Array(500).keys()])
   })
 
-  test.each<[name: string, answer: (at: number, response: ServerResponse) => void]>([
-    ['a length', (_, response) => response.end(RESULT)],
+  test.each<[name: string, response: (at: number, response: ServerResponse) => void]>([
+    ['a content length', (_, response) => response.end(RESULT)],
     [
       'chunks',
       (_, response) => {
@@ -91,36 +95,36 @@ describe('load', () => {
       },
     ],
     [
-      'the end of each connection',
+      'a connection for each response',
       (_, response) => response.setHeader('connection', 'close').end(RESULT),
     ],
-  ])('reads answers with %s', async (_, answer) => {
-    const { answers, failed, p50Ms, seconds } = await loaded(answer, one)
-    expect([answers, failed]).toEqual([20, 0])
+  ])('reads responses with %s', async (_, respond) => {
+    const { responses, failed, p50Ms, seconds } = await loaded(respond, one)
+    expect([responses, failed]).toEqual([20, 0])
     expect(p50Ms).toBeGreaterThan(0)
     expect(seconds * 1_000).toBeGreaterThan(p50Ms)
   })
 
-  test('counts errors, which are no answers', async () => {
-    const { answers, failed, firstFailure } = await loaded((at, response) => {
+  test('counts errors, which are no responses', async () => {
+    const { responses, failed, firstFailure } = await loaded((at, response) => {
       if (at === 3) response.end(ERROR)
       else if (at === 5) response.writeHead(503).end('{}')
       else response.end(RESULT)
     }, one)
-    expect([answers, failed, firstFailure]).toEqual([18, 2, ERROR])
+    expect([responses, failed, firstFailure]).toEqual([18, 2, ERROR])
   })
 
-  test('counts connections that end without their answer', async () => {
-    const { answers, failed, firstFailure } = await loaded((at, response) => {
+  test('counts connections that end without a response', async () => {
+    const { responses, failed, firstFailure } = await loaded((at, response) => {
       if (at < 2) response.socket!.destroy()
       else response.end(RESULT)
     }, one)
-    expect([answers, failed]).toEqual([18, 2])
+    expect([responses, failed]).toEqual([18, 2])
     expect(firstFailure).toMatch(/socket hang up|ECONNRESET/)
   })
 
-  test('reads the answers after one that was cut off', async () => {
-    const { answers, wrong, failed } = await loaded(
+  test('reads the responses after one that was cut off', async () => {
+    const { responses, wrong, failed } = await loaded(
       (at, response) => {
         if (at !== 3 && at !== 7) return response.end(RESULT)
         response.setHeader('content-length', RESULT.length)
@@ -128,22 +132,22 @@ describe('load', () => {
       },
       { ...one, right: RESULT },
     )
-    expect([answers, wrong, failed]).toEqual([18, 0, 2])
+    expect([responses, wrong, failed]).toEqual([18, 0, 2])
   })
 
-  test('sends what a server that closes has not read once more', async () => {
-    const { answers, failed, seen } = await loaded(
+  test('repeats requests that a closing server has not read', async () => {
+    const { responses, failed, seen } = await loaded(
       (_, response) => response.setHeader('connection', 'close').end(RESULT),
       { questions: 200, connections: 4 },
     )
-    expect([answers, failed]).toEqual([200, 0])
+    expect([responses, failed]).toEqual([200, 0])
     expect(new Set(seen).size).toBe(200)
   })
 
-  test('compares characters that stand in two parts of an answer', async () => {
+  test('compares characters that are split between two parts of a response', async () => {
     const right = '"é€😀"'
     const bytes = Buffer.from(right)
-    const { answers, wrong } = await loaded(
+    const { responses, wrong } = await loaded(
       (at, response) => {
         response.socket!.setNoDelay(true)
         const cut = 1 + (at % (bytes.length - 1))
@@ -152,23 +156,26 @@ describe('load', () => {
       },
       { ...one, right },
     )
-    expect([answers, wrong]).toEqual([20, 0])
+    expect([responses, wrong]).toEqual([20, 0])
   })
 
-  test('counts answers of a server whose certificate nobody knows as failures', async () => {
-    const { answers, failed, firstFailure } = await loaded((_, response) => response.end(RESULT), {
-      ...one,
-      tls: UNKNOWN,
-    })
-    expect([answers, failed]).toEqual([0, 20])
+  test('counts responses with an unknown certificate as failures', async () => {
+    const { responses, failed, firstFailure } = await loaded(
+      (_, response) => response.end(RESULT),
+      {
+        ...one,
+        tls: UNKNOWN,
+      },
+    )
+    expect([responses, failed]).toEqual([0, 20])
     expect(firstFailure).toMatch(/^TLS: /)
   })
 
-  test('counts answers that are others, errors too, where one was given', async () => {
-    const { answers, wrong, failed } = await loaded(
+  test('counts responses that differ from the expected one, also errors', async () => {
+    const { responses, wrong, failed } = await loaded(
       (at, response) => response.end(at === 3 ? ERROR : at === 5 ? '{}' : RESULT),
       { ...one, right: RESULT },
     )
-    expect([answers, wrong, failed]).toEqual([18, 2, 0])
+    expect([responses, wrong, failed]).toEqual([18, 2, 0])
   })
 })

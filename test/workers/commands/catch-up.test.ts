@@ -1,10 +1,14 @@
-/** What a follower says of upstreams that do not answer, or tell of no new block. */
+/** A follower reports upstreams that do not respond, or that have no new block. */
 import { expect, test } from 'vitest'
 import type { TrackerStatus } from '../../../engine/sources/upstream/tracker-types.ts'
 import { createCatchUp } from '../../../workers/commands/follow/catch-up.ts'
 
 const status = (head: number | undefined): TrackerStatus => ({
-  ...{ head, canonical: 7, degraded: [], halted: undefined, catchUp: undefined },
+  head,
+  canonical: 7,
+  degraded: [],
+  halted: undefined,
+  catchUp: undefined,
   upstreams: [{ name: 'a', head, rests: undefined }],
 })
 function open() {
@@ -12,28 +16,29 @@ function open() {
   const catchUp = createCatchUp({ info() {}, debug() {} }, 0, () => clock.at)
   const texts = (list: readonly { readonly text: string }[]) => list.map(({ text }) => text)
   return {
-    ...{ clock, catchUp },
-    behind: () => texts(catchUp.behind()),
+    clock,
+    catchUp,
+    lagging: () => texts(catchUp.lagging()),
     silence: () => texts(catchUp.silence()),
   }
 }
 
-test('nobody has answered since the start, also after the wait for the first word', async () => {
-  const { catchUp, behind } = open()
-  expect(behind()).toEqual([
+test('the status reports that no upstream has responded since the start', async () => {
+  const { catchUp, lagging } = open()
+  expect(lagging()).toEqual([
     'no upstream has answered since the start: answers are those of our own head',
   ])
   await catchUp.done
   catchUp.update(status(undefined))
-  expect(behind()).toEqual([
+  expect(lagging()).toEqual([
     'no upstream has answered since the start: answers are those of our own head, block 7',
   ])
   catchUp.update(status(9))
   catchUp.update(status(undefined))
-  expect(behind()).toEqual([])
+  expect(lagging()).toEqual([])
 })
 
-test('upstreams that tell of no new block are named, and for how long', () => {
+test('the status reports upstreams without a new block, and for how long', () => {
   const { clock, catchUp, silence } = open()
   clock.at = 60_000
   expect(silence()).toEqual([])

@@ -1,14 +1,17 @@
-/** Who applies the enriched feed of a development chain, and executes nothing, has what the node has after each control. */
+/**
+ * A client applies the enriched feed of a development chain without executing. After each control
+ * it must have the node's state.
+ */
 import { once } from 'node:events'
 import { type Hex, keccak256 } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { askingOf, fresh } from '../../fixtures/dev-node.ts'
+import { fresh, requesterOf } from '../../fixtures/dev-node.ts'
 import { EnrichedClient } from '../../fixtures/enriched-client.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { type RunningNode, startNode } from '../../kit/node.ts'
 
-/** Returns its slot 1. */
+/** The contract returns its slot 1. */
 const GETTER = '0x60015460005260206000f3'
 const KEY = `0x${'00'.repeat(31)}01` as const
 const WORD = `0x${'00'.repeat(31)}2a` as const
@@ -21,7 +24,7 @@ const problems: unknown[] = []
 beforeAll(async () => {
   node = await startNode(['--ephemeral', '--rate-limit', 'off'])
   client = opClient(node.url)
-  await ask('dev_pause')
+  await request('dev_pause')
   socket = new WebSocket(`${node.url.replace('http', 'ws')}/feed?enrich=1`)
   socket.on('message', (data: Buffer) => {
     try {
@@ -38,59 +41,60 @@ afterAll(async () => {
 })
 
 type Block = { readonly hash: Hex; readonly number: Hex }
-const { ask } = askingOf(() => node)
+const { request } = requesterOf(() => node)
 const freshLower = () => fresh().toLowerCase() as Hex
 
-/** The client is where the node is, and has these accounts as the node has them. */
+/** Checks that the client is at the node's flashblock, and has these accounts like the node. */
 async function agrees(...accounts: readonly Hex[]): Promise<void> {
-  const pending = (await ask('eth_getBlockByNumber', 'pending', false)) as Block
+  const pending = (await request('eth_getBlockByNumber', 'pending', false)) as Block
   await expect.poll(() => applied.heads?.pending.hash).toBe(pending.hash)
   expect(problems).toEqual([])
   for (const address of accounts) {
     const own = applied.account(address)
-    const balance = await ask('eth_getBalance', address, 'pending')
-    const nonce = await ask('eth_getTransactionCount', address, 'pending')
-    const code = (await ask('eth_getCode', address, 'pending')) as Hex
-    // Of what was never told, or was taken back, the client knows nothing: it is none here.
+    const balance = await request('eth_getBalance', address, 'pending')
+    const nonce = await request('eth_getTransactionCount', address, 'pending')
+    const code = (await request('eth_getCode', address, 'pending')) as Hex
+    // The client does not have accounts that were never emitted or were removed; they count as
+    // empty here.
     const none = { balance: '0x0', nonce: '0x0', codeHash: keccak256('0x') }
     expect(own ?? none).toEqual({ balance, nonce, codeHash: keccak256(code) })
     const slot = applied.slot(address, KEY) ?? `0x${'00'.repeat(32)}`
-    expect(slot).toBe(await ask('eth_getStorageAt', address, KEY, 'pending'))
+    expect(slot).toBe(await request('eth_getStorageAt', address, KEY, 'pending'))
   }
   const block = applied.blocks.at(-1)
   if (block !== undefined)
-    expect(applied.rpcReceipts(block)).toEqual(await ask('eth_getBlockReceipts', 'pending'))
+    expect(applied.rpcReceipts(block)).toEqual(await request('eth_getBlockReceipts', 'pending'))
 }
 
-test('edits, broken promises and ways back', async () => {
+test('a client agrees with the node after edits, broken promises and reverts', async () => {
   const [contract, to] = [freshLower(), freshLower()]
-  await ask('anvil_setBalance', contract, '0x64')
+  await request('anvil_setBalance', contract, '0x64')
   await agrees(contract)
-  await ask('dev_setState', {
+  await request('dev_setState', {
     [contract]: { code: GETTER, nonce: '0x1', stateDiff: { [KEY]: WORD } },
   })
   await agrees(contract)
-  const id = await ask('evm_snapshot')
-  await ask('dev_step')
+  const id = await request('evm_snapshot')
+  await request('dev_step')
   await client.sendTransaction({ to, value: 5n })
-  await ask('dev_step')
+  await request('dev_step')
   await agrees(contract, to)
-  await ask('dev_reorg', { depth: 0 })
+  await request('dev_reorg', { depth: 0 })
   await agrees(contract, to)
   await client.sendTransaction({ to, value: 6n })
-  await ask('dev_step')
-  await ask('dev_equivocate')
-  await ask('dev_seal')
+  await request('dev_step')
+  await request('dev_equivocate')
+  await request('dev_seal')
   await agrees(to)
   await client.sendTransaction({ to, value: 7n })
-  await ask('anvil_mine', 3)
-  await ask('anvil_setStorageAt', contract, KEY, `0x${'00'.repeat(32)}`)
+  await request('anvil_mine', 3)
+  await request('anvil_setStorageAt', contract, KEY, `0x${'00'.repeat(32)}`)
   await agrees(contract, to)
-  await ask('dev_reorg', { depth: 2 })
+  await request('dev_reorg', { depth: 2 })
   await agrees(contract, to)
-  expect(await ask('evm_revert', id)).toBe(true)
+  expect(await request('evm_revert', id)).toBe(true)
   await agrees(contract, to)
-  await ask('evm_mine')
+  await request('evm_mine')
   await agrees(contract, to)
   expect(applied.slot(contract, KEY)).toBe(WORD)
 })

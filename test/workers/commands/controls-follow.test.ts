@@ -1,4 +1,4 @@
-/** A node that follows a development chain lives through its broken promises, and ends where the chain is. */
+/** A follower of a development chain survives its broken promises, and reaches the chain's head. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,14 +22,14 @@ const headOf = async (of: RunningNode) =>
   hexToNumber((await call(of.url, 'eth_blockNumber')) as Hex)
 const receiptOf = (of: RunningNode, hash: Hex) => on(of, 'eth_getTransactionReceipt', hash)
 
-/** Sends, and sees it preconfirmed by both. */
+/** Sends a transaction and waits until both nodes have preconfirmed it. */
 async function preconfirmed(): Promise<Hex> {
   const hash = await client.sendTransaction({ to: fresh(), value: 1n })
   for (const each of [node, follower])
     await expect.poll(() => receiptOf(each, hash)).toMatchObject({ status: '0x1' })
   return hash
 }
-/** Both have the same block there, some blocks further on. */
+/** Checks that both nodes have the same block, some blocks later. */
 async function agree(): Promise<void> {
   const number = (await headOf(node)) + 1
   await expect.poll(() => headOf(node)).toBeGreaterThan(number)
@@ -38,7 +38,7 @@ async function agree(): Promise<void> {
   await expect.poll(() => hashOf(follower, tag)).toBe(hash)
 }
 
-describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form) => {
+describe.each<WireForm>(['xlayer', 'subblocks'])('a follower of a feed in the form %s', (form) => {
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'controls-'))
     node = await startNode([
@@ -61,11 +61,11 @@ describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form)
     ['dev_reorg', { depth: 1 }],
     ['dev_reorg', { depth: 3 }],
     ['dev_reorg', { depth: 8 }],
-  ])('%s %o', async (method, options) => {
+  ])('agrees with the chain after %s %o', async (method, options) => {
     const { depth } = options
     await expect.poll(() => headOf(node)).toBeGreaterThan(depth + 2)
     const hash = await preconfirmed()
-    // A block of its own, where blocks are taken back; the one in progress otherwise.
+    // A reorg of blocks needs its own block; otherwise the block in progress is enough.
     if (depth > 0) await on(node, 'dev_seal')
     const { dropped } = (await on(node, method, options)) as { readonly dropped: readonly Hex[] }
     await agree()
@@ -75,7 +75,7 @@ describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form)
       if (isDropped) expect(await receiptOf(each, hash)).toBe(null)
   })
 
-  test('a gap and silence', async () => {
+  test('agrees with the chain after a gap and silence', async () => {
     await preconfirmed()
     await on(node, 'dev_gap')
     await agree()
@@ -85,10 +85,10 @@ describe.each<WireForm>(['xlayer', 'subblocks'])('a feed in the form %s', (form)
   })
 
   test.each(['dev_pause', 'evm_mine', 'anvil_setBalance', 'hardhat_mine'])(
-    '%s is refused by who follows',
+    'refuses %s',
     async (method) => {
       await expect(on(follower, method)).rejects.toThrow(
-        `${method}: -32601 the method ${method} is not available: dev_, evm_, anvil_ and hardhat_ methods are served by flashnode dev only`,
+        `${method}: -32601 the method ${method} is not available: only flashnode dev has dev_, evm_, anvil_ and hardhat_ methods`,
       )
     },
   )

@@ -1,4 +1,6 @@
-/** User deposits of a development chain: what viem makes of them, and what they do when they fail. */
+/**
+ * viem decodes the user deposits of a development chain, and failed deposits keep their effects.
+ */
 
 import { getContractAddress, type Hex, hexToBigInt, keccak256, numberToHex, parseEther } from 'viem'
 import { serializeTransaction } from 'viem/op-stack'
@@ -24,7 +26,7 @@ const receiptOf = async (hash: Hex, path = '/flashblocks') =>
 const sealed = (number: bigint) =>
   expect.poll(() => client.getBlockNumber({ cacheTime: 0 })).toBeGreaterThan(number)
 
-test('mints, pays no fee, and is what viem says it is', async () => {
+test('a deposit mints, pays no fee, and decodes with viem', async () => {
   const [from, to] = [fresh(), fresh()]
   const [mint, value] = [parseEther('5'), parseEther('3')]
   const hash = await deposit({ from, to, mint: numberToHex(mint), value: numberToHex(value) })
@@ -46,7 +48,7 @@ test('mints, pays no fee, and is what viem says it is', async () => {
   expect(await client.getBalance({ address: to, blockNumber })).toBe(value)
   expect(await client.getTransactionCount({ address: from, blockNumber })).toBe(1)
   const block = await client.getBlock({ blockNumber, includeTransactions: true })
-  // Behind the L1 attributes.
+  // The deposit follows the L1 attributes.
   expect(block.transactions[1]!.hash).toBe(hash)
   const transaction = await client.getTransaction({ hash })
   if (transaction.type !== 'deposit') throw new Error(`viem calls it ${transaction.type}`)
@@ -57,7 +59,7 @@ test('mints, pays no fee, and is what viem says it is', async () => {
   ).toBe(hash)
 })
 
-test('creates contracts', async () => {
+test('a deposit creates contracts', async () => {
   const from = fresh()
   const hash = await deposit({ from, data: '0x60016000f3' })
   await client.waitForTransactionReceipt({ hash })
@@ -65,7 +67,7 @@ test('creates contracts', async () => {
   expect(await client.getCode({ address, blockTag: 'pending' })).toBe('0x00')
 })
 
-test('keeps what it minted when it fails, and uses all its gas', async () => {
+test('a failed deposit leaves its mint in place, and uses all its gas', async () => {
   const [from, to] = [fresh(), fresh()]
   const hash = await deposit({ from, to, mint: '0x5', value: '0x6', gas: '0x7530' })
   await client.waitForTransactionReceipt({ hash })
@@ -77,7 +79,7 @@ test('keeps what it minted when it fails, and uses all its gas', async () => {
   expect([await balance(from), await balance(to)]).toEqual([5n, 0n])
 })
 
-test('two of one kind are two, in one block too', async () => {
+test('equal deposits are separate transactions, also in one block', async () => {
   const [from, to] = [fresh(), fresh()]
   const one = { from, to, mint: '0x1', value: '0x1' }
   const hashes = await Promise.all([1, 2, 3].map(() => deposit(one)))
@@ -86,11 +88,11 @@ test('two of one kind are two, in one block too', async () => {
   expect(await client.getBalance({ address: to, blockTag: 'pending' })).toBe(3n)
 })
 
-test('says what is wrong with one', async () => {
+test('an invalid deposit is refused with the reason', async () => {
   await expect(deposit({ to: fresh() })).rejects.toThrow(
     '-32602 params[0].from: expected hex encoded address, got nothing',
   )
   await expect(deposit({ from: fresh(), gas: '0x1312d01' })).rejects.toThrow(
-    '-32602 params[0].gas: a deposit has at most 20000000',
+    '-32602 params[0].gas: expected at most 20000000, got 20000001',
   )
 })

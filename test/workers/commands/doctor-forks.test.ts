@@ -1,4 +1,4 @@
-/** `doctor` beside a node: fork times that differ from its eth_config, and the form of its feed. */
+/** `doctor` checks a node's fork times against its eth_config, and the form of its feed. */
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
@@ -16,7 +16,7 @@ type Line = {
 }
 type Result = { readonly lines: readonly Line[] }
 
-describe('a node that has karst', () => {
+describe('doctor on a node with Karst', () => {
   const datadir = join(temporaryDirectory(), 'data')
   const chain = join(datadir, 'genesis.json')
   let node: RunningNode
@@ -32,33 +32,33 @@ describe('a node that has karst', () => {
   const forks = (...flags: readonly string[]) =>
     linesOf(/ forks$/, '--chain', chain, '--upstream', node.url, ...flags)
 
-  test('at the time of the chain’s file', async () => {
+  test('reports equal times for the genesis file of the chain', async () => {
     expect(await forks()).toMatchObject([
       { status: 'ok', says: `the same times: those of the genesis; karst at ${KARST}` },
     ])
   })
-  test('at another time than was given, and the flag that mends it', async () => {
+  test('reports a different time, and the flag that corrects it', async () => {
     const wrong = KARST + 5
     const [line] = await forks('--fork-time', `karst=${wrong}`)
     expect(line).toMatchObject({
       status: 'warning',
-      says: `karst starts at ${KARST} there, at ${wrong} here`,
+      says: `karst starts at ${KARST} on the upstream, and at ${wrong} here`,
     })
     const flag = /--fork-time (\S+)$/.exec(line!.advice!)![1]!
     expect(await forks('--fork-time', flag)).toMatchObject([{ status: 'ok' }])
   })
-  test('and a feed of subblocks', async () => {
+  test('reports a feed of subblocks', async () => {
     const feed = `${node.url.replace('http', 'ws')}/feed`
     const lines = await linesOf(/ form$/, '--feed', feed, '--feed-ms', '1000')
     const text = expect.stringMatching(/^subblocks without hashes, /)
     expect(lines).toMatchObject([{ status: 'ok', says: text }])
   })
-  test('times of forks without their chain', async () => {
+  test('refuses fork times without a chain', async () => {
     const { status, error } = await run(['doctor', '--fork-time', 'karst=5'])
-    expect([status, error]).toEqual([2, expect.stringContaining('--fork-time needs the --chain')])
+    expect([status, error]).toEqual([2, expect.stringContaining('--fork-time needs --chain')])
   })
 })
-test('a feed of flashblocks with hashes', async () => {
+test('doctor reports a feed of flashblocks with hashes', async () => {
   const node = await startNode(['--ephemeral'])
   try {
     const feed = `${node.url.replace('http', 'ws')}/feed`
@@ -71,13 +71,13 @@ test('a feed of flashblocks with hashes', async () => {
   }
 })
 
-/** Times of eth_config, and what is said of them: OP Mainnet has Jovian, Karst and Lagoon. */
+/** The times of eth_config have these reports: OP Mainnet has Jovian, Karst and Lagoon. */
 const [JOVIAN, MAINNET_KARST, LAGOON] = [1_764_691_201, 1_783_526_401, 1_799_683_201]
 test.each<
   [what: string, head: number, times: readonly (number | null)[], says: string, advice: RegExp]
 >([
   [
-    'the same',
+    'the same times',
     MAINNET_KARST,
     [MAINNET_KARST, LAGOON, LAGOON],
     `ok the same times: karst at ${MAINNET_KARST}; lagoon at ${LAGOON}`,
@@ -87,31 +87,31 @@ test.each<
     'an older node',
     MAINNET_KARST + 1,
     [JOVIAN, null, null],
-    `error karst starts at ${MAINNET_KARST} here, and not there`,
-    /look whether that node is older .* --fork-time karst=off$/,
+    `error karst starts at ${MAINNET_KARST} here, and never on the upstream`,
+    /check whether the upstream runs a version from before the fork; .* --fork-time karst=off$/,
   ],
   [
-    'a fork that was moved and is over there',
+    'a started fork at another time',
     MAINNET_KARST + 1,
     [MAINNET_KARST - 9, LAGOON, LAGOON],
-    `error karst starts at ${MAINNET_KARST - 9} there, at ${MAINNET_KARST} here`,
+    `error karst starts at ${MAINNET_KARST - 9} on the upstream, and at ${MAINNET_KARST} here`,
     /--fork-time karst=1783526392$/,
   ],
   [
-    'two that were moved',
+    'two future forks at other times',
     MAINNET_KARST - 99,
     [JOVIAN, MAINNET_KARST + 5, LAGOON + 5],
-    `warning karst starts at ${MAINNET_KARST + 5} there, at ${MAINNET_KARST} here`,
+    `warning karst starts at ${MAINNET_KARST + 5} on the upstream, and at ${MAINNET_KARST} here`,
     /--fork-time karst=1783526406$/,
   ],
   [
-    'a fork that has no name here',
+    'a fork without a name in this version',
     LAGOON + 1,
     [LAGOON, LAGOON + 1_000, LAGOON + 1_000],
-    `warning a fork starts at ${LAGOON + 1_000} there, and none here`,
-    /if it is lagoon give .*; if this version has no such fork update the node$/,
+    `warning a fork starts at ${LAGOON + 1_000} on the upstream, and none here`,
+    /if it is lagoon, start the node with .*; if this version has no such fork, update the node$/,
   ],
-])('%s', (_, headSeconds, times, text, advice) => {
+])('doctor compares the fork times with eth_config: %s', (_, headSeconds, times, text, advice) => {
   const chain = chainSpec({ name: 'op-mainnet' })
   const [current, next, last] = times.map((time) => time && { activationTime: time })
   const [line] = forkLines('up', { current, next, last }, { chain, headSeconds })
@@ -119,8 +119,8 @@ test.each<
   expect(line!.advice ?? '').toMatch(advice)
 })
 
-test('without a configuration nothing is said', () => {
+test('doctor says nothing about forks without a configuration', () => {
   const about = { chain: chainSpec({ name: 'op-mainnet' }), headSeconds: 1 }
-  for (const answer of [null, {}, { current: null }])
-    expect(forkLines('up', answer, about)).toEqual([])
+  for (const response of [null, {}, { current: null }])
+    expect(forkLines('up', response, about)).toEqual([])
 })

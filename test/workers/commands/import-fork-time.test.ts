@@ -1,6 +1,5 @@
 /**
- * `import --fork-time`: blocks are executed by the times that are given, and the directory keeps
- * them.
+ * `import --fork-time` executes blocks with the given times, and the directory stores the times.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,9 +15,11 @@ import { runToEnd } from '../../kit/node.ts'
 
 const GENESIS = 1_700_000_000
 const KARST = GENESIS + 2
-/** The chain's own file says nothing of Karst. */
+/** The chain's own file has no time for Karst. */
 const chain = devChain({
-  ...{ name: 'test', blockTime: 1, timestamp: BigInt(GENESIS) },
+  name: 'test',
+  blockTime: 1,
+  timestamp: BigInt(GENESIS),
   parameters: NETWORKS.get('xlayer')!.parameters,
   schedule: NEWEST_AT_0,
 })
@@ -29,7 +30,7 @@ const genesis = join(folder, 'genesis.json')
 writeFileSync(genesis, genesisFileOf(chain))
 
 function fileOf(name: string, blocks: readonly ProducedBlock[]): string {
-  const encoded = blocks.map(({ header, sealed: { transactions } }) =>
+  const encoded = blocks.map(({ header, upstreamBlock: { transactions } }) =>
     encodeBlock({ header, transactions, ommers: [], withdrawals: [] }),
   )
   const path = join(folder, name)
@@ -48,7 +49,7 @@ test('the first block of a fork is judged by the given time', async () => {
   await imported(file, join(folder, 'jovian'))
 })
 
-test('a directory goes on with the times of its blocks alone', async () => {
+test('a directory resumes only with the fork times of its blocks', async () => {
   const datadir = join(folder, 'data')
   const second = await producer.build(first, 2, [[]])
   const third = await producer.build(second, 3, [[send(0, 1)]])
@@ -57,7 +58,7 @@ test('a directory goes on with the times of its blocks alone', async () => {
   expect(readMarker(datadir)?.forkTimes).toEqual({ karst: KARST })
   const all = fileOf('three.rlp', [first, second, third])
   await expect(imported(all, datadir)).rejects.toThrow(
-    `whose rules have karst ${KARST}, not off: say --fork-time karst=${KARST}, or give --datadir`,
+    `executed with karst=${KARST}, not karst=off: give --fork-time karst=${KARST}, or give --datadir`,
   )
   await imported(all, datadir, at)
 })
@@ -65,9 +66,9 @@ test('a directory goes on with the times of its blocks alone', async () => {
 test.each([
   [['karst=soon'], 'karst: '],
   [['karst=1,karst=2'], '--fork-time names karst twice: leave one out'],
-  [['amsterdam=1'], 'this version does not know Amsterdam'],
+  [['amsterdam=1'], 'this version does not support Amsterdam'],
   [['jovian=off,karst=5'], 'karst is set, jovian is not'],
-])('refused before anything is read: %j', async ([times], why) => {
+])('invalid fork times are refused before the import starts: %j', async ([times], why) => {
   const datadir = join(folder, 'refused')
   await expect(
     imported(fileOf('one.rlp', [first]), datadir, '--fork-time', times!),

@@ -1,4 +1,7 @@
-/** OP blocks of a file into a database: the storage root of the message passer in the header, parameters of the base fee, no withdrawals. */
+/**
+ * OP blocks of a file are imported. Their headers have the storage root of the message passer and
+ * parameters of the base fee, and no withdrawals.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -46,9 +49,9 @@ const withdrawal = signTransaction(
 const producer = createProducer(CHAIN)
 const one = await producer.build(producer.genesis, 1, [[send(0, 0)]])
 const two = await producer.build(one, 2, [[withdrawal], [send(1, 0)]])
-const blockOf = ({ header, sealed }: ProducedBlock): RlpBlock => ({
+const blockOf = ({ header, upstreamBlock }: ProducedBlock): RlpBlock => ({
   header,
-  transactions: sealed.transactions,
+  transactions: upstreamBlock.transactions,
   ommers: [],
   withdrawals: [],
 })
@@ -62,7 +65,7 @@ describeEngines((engine) => {
     return { target, database }
   }
 
-  test('a withdrawal, and the root that proves it', async () => {
+  test('a withdrawal is imported, and its root is checked', async () => {
     const { target, database } = open()
     expect(two.header.withdrawalsRoot).not.toEqual(one.header.withdrawalsRoot)
     for (const block of [one, two]) await target.add(blockOf(block))
@@ -70,7 +73,7 @@ describeEngines((engine) => {
     expect(openStore(database).durableHead()).toMatchObject({ number: 2, hash: two.hash })
   })
 
-  test('blocks of Lagoon with refunds of gas, and one whose refunds are others', async () => {
+  test('Lagoon blocks with gas refunds are imported, and wrong refunds are refused', async () => {
     const chain = chainSpec({
       name: 'xlayer',
       dev: { genesisTimestamp: 1_700_000_000, predeploysFile },
@@ -83,7 +86,7 @@ describeEngines((engine) => {
     const third = await maker.build(second, 3, [[send(0, 0)]], refundOf(4_000n))
     const { target, database } = open(chain)
     for (const block of [first, second]) await target.add(blockOf(block))
-    const transactions = [...third.sealed.transactions.slice(0, -1), refundOf(4_001n).raw]
+    const transactions = [...third.upstreamBlock.transactions.slice(0, -1), refundOf(4_001n).raw]
     await expect(target.add({ ...blockOf(third), transactions })).rejects.toThrow(
       'block 3: transactionsRoot is ',
     )
@@ -94,14 +97,14 @@ describeEngines((engine) => {
     await target.add(blockOf(third))
     target.finish()
     expect(openStore(database).durableHead()).toMatchObject({ number: 3, hash: third.hash })
-    // Each is executed again as it is stored.
+    // Each stored block is executed again.
     const all = { sample: undefined, random: Math.random, onStep: () => true }
     const { findings, counts } = await verify({ database, chain, engine, ...all })
-    expect(findings.kept).toEqual([])
+    expect(findings.retained).toEqual([])
     expect(counts).toMatchObject({ executed: 3, notExecuted: 0 })
   })
 
-  describe('refused', () => {
+  describe('an OP block', () => {
     const word = (byte: number, length = 32) => new Uint8Array(length).fill(byte)
     const { header } = two
     const withExtra = (change: (extraData: Uint8Array) => void) => {
@@ -110,7 +113,11 @@ describeEngines((engine) => {
       return { extraData }
     }
     const headers: [name: string, changes: Partial<RlpBlock['header']>, message: string][] = [
-      ['no withdrawals', { withdrawalsRoot: EMPTY_ROOT }, 'block 2: withdrawalsRoot is 0x56e81f17'],
+      [
+        'a withdrawals root of an empty list',
+        { withdrawalsRoot: EMPTY_ROOT },
+        'block 2: withdrawalsRoot is 0x56e81f17',
+      ],
       ['stateRoot', { stateRoot: word(1) }, 'block 2: stateRoot is'],
       ['blobGasUsed', { blobGasUsed: 131_072n }, 'block 2: blobGasUsed is 131072 in the file'],
       ['excessBlobGas', { excessBlobGas: 1n }, 'block 2: excessBlobGas is 1, expected 0'],
@@ -130,17 +137,17 @@ describeEngines((engine) => {
         'block 2: extraData of version 2, expected 1',
       ],
       [
-        'no denominator',
+        'a denominator of 0',
         withExtra((extraData) => extraData.fill(0, 1, 5)),
         'block 2: extraData with a base fee denominator of 0',
       ],
       [
-        'no elasticity',
+        'an elasticity of 0',
         withExtra((extraData) => extraData.fill(0, 5, 9)),
         'block 2: extraData with an elasticity of 0',
       ],
     ]
-    test.each(headers)('%s', async (_name, changes, message) => {
+    test.each(headers)('with a wrong header is refused: %s', async (_name, changes, message) => {
       const { target } = open()
       await target.add(blockOf(one))
       const block = blockOf(two)
@@ -150,7 +157,7 @@ describeEngines((engine) => {
       await target.add(block)
     })
 
-    test('withdrawals as Ethereum has them', async () => {
+    test('with withdrawals like on Ethereum is refused', async () => {
       const { target } = open()
       const withdrawals = [{ index: 0n, validatorIndex: 0n, address: word(1, 20), amount: 1n }]
       await expect(target.add({ ...blockOf(one), withdrawals })).rejects.toThrow(
@@ -158,7 +165,7 @@ describeEngines((engine) => {
       )
     })
 
-    test('a signed transaction in the first block of Karst, and not in the next one', async () => {
+    test('with a signed transaction is refused if it is the first block of Karst', async () => {
       const karstAt = (karst: bigint) => {
         const parameters = { chainId: CHAIN.chainId, denominator: 100_000_000n, elasticity: 1n }
         return {
@@ -172,11 +179,11 @@ describeEngines((engine) => {
       const { target } = open(karstAt(two.header.timestamp))
       await target.add(blockOf(one))
       await expect(target.add(blockOf(two))).rejects.toThrow('block 2: transaction 1')
-      // A fork that the genesis has starts with no block.
+      // A fork that is active at the genesis starts with no block.
       await open(karstAt(CHAIN.genesisHeader.timestamp)).target.add(blockOf(one))
     })
 
-    test('the block in which Canyon begins', async () => {
+    test('that starts Canyon is refused', async () => {
       const { canyon: _, ...schedule } = ISTHMUS_AT_0
       const rulesAt = rulesOf({
         chainId: CHAIN.chainId,

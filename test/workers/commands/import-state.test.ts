@@ -1,4 +1,7 @@
-/** Account dumps: lines, header, trie made at once, and the command as a user runs it. */
+/**
+ * Account dumps are read line by line and compared with a header. They are loaded into a trie that
+ * is built at once. The command runs as a user runs it.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -16,7 +19,7 @@ import {
 } from '../../../engine/chainspec/state-dump.ts'
 import type { GenesisAccount } from '../../../engine/chainspec/types.ts'
 import type { Bytes, Hex } from '../../../engine/primitives/bytes.ts'
-import { hashHeader } from '../../../engine/primitives/header-codec.ts'
+import { hashHeader } from '../../../engine/primitives/header.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { textLines } from '../../../engine/primitives/line-stream.ts'
@@ -35,7 +38,7 @@ import { call, startNode } from '../../kit/node.ts'
 const keyAt = (index: number) => keccak256(bigintToBytes(BigInt(index), 32))
 const addressAt = (index: number) => keyAt(index).slice(12)
 
-/** A world with empty accounts, code that is shared, storage of one and of many slots. */
+/** Makes a world with empty accounts, shared code, and storage of one and of many slots. */
 function allocation(size: number): Map<Hex, GenesisAccount> {
   return new Map(
     Array.from({ length: size }, (_, index) => {
@@ -85,11 +88,11 @@ function load(alloc: Iterable<[Hex, GenesisAccount]>, header: ReturnType<typeof 
 const rowsOf = (database: Database, column: ColumnName) =>
   [...database.scan(column, ALL_KEYS)].map(({ key, value }) => [bytesToHex(key), bytesToHex(value)])
 
-describe('a trie made at once', () => {
+describe('a trie that is built at once', () => {
   const nibbles = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 64, maxLength: 64 })
   const key = fc
     .tuple(nibbles, fc.integer({ min: 0, max: 63 }))
-    // Most of a key is the same for all: then there are extensions, and branches close to the end.
+    // Most of a key is equal for all, which gives extensions, and branches close to the end.
     .map(([digits, from]) =>
       hexToBytes(`0x${digits.map((digit, at) => (at < from ? 0 : digit).toString(16)).join('')}`),
     )
@@ -111,7 +114,7 @@ describe('a trie made at once', () => {
     )
   })
 
-  test('takes keys in their order only', () => {
+  test('accepts keys in ascending order only', () => {
     const add = (keys: readonly Bytes[]) => {
       const batch = memoryDatabase().batch()
       const trie = buildTrie({ column: 'accountTrie', prefix: new Uint8Array(0) }, batch)
@@ -125,7 +128,7 @@ describe('a trie made at once', () => {
 })
 
 describe('a dump', () => {
-  test('leaves every row that the same allocation as a genesis leaves', () => {
+  test('gives the same rows as a genesis with the same allocation', () => {
     const alloc = allocation(900)
     const header = headerOf(alloc)
     const genesis = memoryDatabase()
@@ -140,7 +143,7 @@ describe('a dump', () => {
     expect(rowsOf(loaded, 'storageTrie').length).toBeGreaterThan(1_000)
   })
 
-  test('with another root, an account twice, or a chain there already', () => {
+  test('is refused for another root, a duplicate account, or an existing chain', () => {
     const alloc = allocation(20)
     const header = headerOf(alloc)
     expect(() => load([...alloc].slice(1), header)).toThrow(
@@ -153,7 +156,7 @@ describe('a dump', () => {
     expect(() => openStateImport(full, memoryDatabase())).toThrow('holds a chain already')
   })
 
-  test('that was cut off is no chain', () => {
+  test('that was interrupted leaves no chain', () => {
     const database = memoryDatabase()
     openStateImport(database, memoryDatabase())
     expect(() => importGenesis(database, chain(new Map()))).toThrow(
@@ -163,10 +166,10 @@ describe('a dump', () => {
   })
 })
 
-describe('lines of a dump', () => {
+describe('the lines of a dump', () => {
   const account = { address: `0x${'11'.repeat(20)}`, balance: '0x1' }
   const cases: [name: string, read: () => unknown, message: string][] = [
-    ['no JSON', () => decodeDumpAccount('{', 'f, line 2'), 'f, line 2 is not JSON'],
+    ['invalid JSON', () => decodeDumpAccount('{', 'f, line 2'), 'f, line 2 is not JSON'],
     [
       'a list',
       () => decodeDumpAccount('[]', 'f, line 2'),
@@ -188,7 +191,7 @@ describe('lines of a dump', () => {
       'l.balance: expected 0 to 2^256 - 1',
     ],
     [
-      'a slot that is no word',
+      'a slot value that is not hex',
       () => decodeDumpAccount(JSON.stringify({ ...account, storage: { '0x0': 'x' } }), 'l'),
       'l.storage.0x0: expected a word in hex, got x',
     ],
@@ -198,7 +201,7 @@ describe('lines of a dump', () => {
       'f, line 1: root: expected 0x and 32 bytes, got nothing',
     ],
   ]
-  test.each(cases)('%s', (_, read, message) => {
+  test.each(cases)('are refused with the reason: %s', (_, read, message) => {
     expect(read).toThrow(message)
   })
 
@@ -211,12 +214,12 @@ describe('lines of a dump', () => {
     ])
     return { header, json: JSON.stringify({ ...Object.fromEntries(fields), ...changes }) }
   }
-  test('the header of a block, also inside the answer of a node', () => {
+  test('come with a header file, which may be the JSON-RPC response of a node', () => {
     const { header, json } = jsonHeader({})
     const expected = hashHeader(header)
     expect(hashHeader(decodeHeaderFile(json, 'h'))).toEqual(expected)
-    const answer = JSON.stringify({ id: 1, result: JSON.parse(json) })
-    expect(hashHeader(decodeHeaderFile(answer, 'h'))).toEqual(expected)
+    const response = JSON.stringify({ id: 1, result: JSON.parse(json) })
+    expect(hashHeader(decodeHeaderFile(response, 'h'))).toEqual(expected)
     const hashed = jsonHeader({ hash: bytesToHex(expected) }).json
     expect(hashHeader(decodeHeaderFile(hashed, 'h'))).toEqual(expected)
     const wrong = jsonHeader({ hash: bytesToHex(expected), gasUsed: '0x1' }).json
@@ -231,7 +234,7 @@ describe('lines of a dump', () => {
     for await (const line of textLines(Readable.from(chunks), max)) all.push(line)
     return all
   }
-  test('are whole, wherever the chunks end', async () => {
+  test('are read completely, wherever the chunks end', async () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'ü', '"', ' '), maxLength: 20 })
     await fc.assert(
       fc.asyncProperty(
@@ -299,7 +302,7 @@ describe('import-state', () => {
     return { code, out, errors }
   }
 
-  test('a dump that is not whole leaves nothing; the whole one is served', async () => {
+  test('imports nothing from an incomplete dump, and serves a complete one', async () => {
     writeFileSync(at('genesis.json'), JSON.stringify(genesis))
     writeFileSync(
       at('header.json'),
@@ -310,9 +313,9 @@ describe('import-state', () => {
     const cut = await run('cut.jsonl')
     expect(cut).toMatchObject({ code: 1, out: '' })
     expect(cut.errors).toMatch(/^flashnode: 899 accounts have the state root 0x/)
-    const whole = await run('dump.jsonl.gz')
-    expect(whole).toMatchObject({ code: 0, errors: '' })
-    expect(whole.out).toBe(
+    const full = await run('dump.jsonl.gz')
+    expect(full).toMatchObject({ code: 0, errors: '' })
+    expect(full.out).toBe(
       `loaded 1500 accounts, ${slots} slots: head 7 ${bytesToHex(hashHeader(header))}\n`,
     )
     expect(existsSync(join(at('data'), 'sorting'))).toBe(false)
@@ -348,7 +351,7 @@ describe('import-state', () => {
       ['debug_traceBlockByNumber', '0x6', { tracer: 'callTracer' }],
     ] as const)
       await expect(call(node.url, method, params)).rejects.toThrow(
-        '-32001 history not available: block 6 is not here; the oldest kept is block 7',
+        '-32001 history not available: block 6 is not here; the oldest available block is 7',
       )
     expect(await node.stop('SIGTERM')).toBe(0)
   })

@@ -1,4 +1,4 @@
-/** A development chain changes its rules at the time that --fork-time names, and a follower with it. */
+/** A development chain and its follower change their rules at the time of --fork-time. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { fresh } from '../../fixtures/dev-node.ts'
 import { opClient } from '../../fixtures/op-client.ts'
 import { call, type RunningNode, startNode } from '../../kit/node.ts'
 
-/** No block has this time by itself. */
+/** No block gets this time by itself. */
 const KARST = Math.floor(Date.now() / 1_000) + 100_000
 const LAGOON = KARST + 100_000
 const CAP = 1n << 24n
@@ -41,26 +41,27 @@ const on = (of: RunningNode, method: string, ...params: readonly unknown[]) =>
 const blockAt = (of: RunningNode, number: number) =>
   on(of, 'eth_getBlockByNumber', numberToHex(number), true) as Promise<Block | null>
 const headOf = async (of: RunningNode) => hexToNumber((await on(of, 'eth_blockNumber')) as Hex)
-const isRefused = (asked: Promise<unknown>) =>
-  asked.then(
+const isRefused = (request: Promise<unknown>) =>
+  request.then(
     () => false,
     () => true,
   )
 
-/** Whether a call with this gas fails, of both nodes. */
+/** Says whether a call with this gas fails, and checks that both nodes agree. */
 async function fails(to: Hex, gas: number): Promise<boolean> {
-  const asked = (of: RunningNode) => isRefused(on(of, 'eth_call', { to, gas: numberToHex(gas) }))
-  const [one, other] = [await asked(node), await asked(follower)]
+  const query = (of: RunningNode) => isRefused(on(of, 'eth_call', { to, gas: numberToHex(gas) }))
+  const [one, other] = [await query(node), await query(follower)]
   expect(one).toBe(other)
   return one
 }
 const estimate = async (to: Hex) =>
   hexToNumber((await on(node, 'eth_estimateGas', { to, data: '0x' })) as Hex)
 
-test('calls, estimates and sends on both sides, and a first block of deposits', async () => {
+test('Karst changes calls, estimates and sends, and starts with a block of deposits', async () => {
   expect([await fails(MODEXP, 21_300), await fails(P256VERIFY, 24_500)]).toEqual([false, false])
   expect(await estimate(MODEXP)).toBeLessThan(21_500)
-  // Included before the fork, which would make it invalid and leave a gap of nonces behind.
+  // The transaction is included before the fork, which would make it invalid and leave a gap of
+  // nonces.
   await client.waitForTransactionReceipt({
     hash: await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP + 1n }),
   })
@@ -91,20 +92,20 @@ test('calls, estimates and sends on both sides, and a first block of deposits', 
   await client.sendTransaction({ to: fresh(), value: 1n, gas: CAP })
 })
 
-test('both go on past Lagoon, whose first block has deposits only', async () => {
+test('both nodes continue after Lagoon, whose first block has only deposits', async () => {
   await on(node, 'evm_setNextBlockTimestamp', LAGOON)
   const waiting = await client.sendTransaction({ to: fresh(), value: 1n })
   const receiptOf = (of: RunningNode) => on(of, 'eth_getTransactionReceipt', waiting)
   await expect.poll(() => receiptOf(follower)).not.toBe(null)
-  const shown = await receiptOf(follower)
-  expect(shown).toEqual(await receiptOf(node))
-  const { blockNumber } = shown as { readonly blockNumber: Hex }
+  const receipt = await receiptOf(follower)
+  expect(receipt).toEqual(await receiptOf(node))
+  const { blockNumber } = receipt as { readonly blockNumber: Hex }
   await expect.poll(() => headOf(follower)).toBeGreaterThanOrEqual(hexToNumber(blockNumber))
   const block = await blockAt(follower, hexToNumber(blockNumber))
   expect(block?.hash).toBe((await blockAt(node, hexToNumber(blockNumber)))?.hash)
 })
 
-/** The block with the time of the fork. */
+/** Finds the block with the time of the fork. */
 async function findFork(from: number): Promise<number> {
   for (let number = from; number <= (await headOf(node)); number++) {
     const block = (await blockAt(node, number)) as unknown as { readonly timestamp: Hex }

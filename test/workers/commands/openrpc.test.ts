@@ -1,14 +1,14 @@
-/** What the command prints is what a node says of itself, and the page in docs/ is that of the code. */
+/** The command prints a node's own description, and the page in docs/ matches the code. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { openrpcText } from '../../../workers/commands/openrpc/openrpc.ts'
 import { testRpc } from '../../fixtures/rpc.ts'
 
 test.each(['flashblocks', 'standard'] as const)(
-  'the document of %s is that of rpc.discover',
+  'the document of the %s endpoint equals rpc.discover',
   async (endpoint) => {
-    const { result } = await testRpc().ask('rpc.discover', [], { endpoint })
+    const { result } = await testRpc().request('rpc.discover', [], { endpoint })
     const said = result as { readonly methods: readonly object[] }
     const printed = JSON.parse(
       openrpcText({ endpoint, methods: 'all', form: 'json', limits: DEFAULT_LIMITS }),
@@ -22,7 +22,7 @@ test.each(['flashblocks', 'standard'] as const)(
   },
 )
 
-test('docs/methods.md is printed by the command', () => {
+test('docs/methods.md equals the output of the command', () => {
   const page = openrpcText({
     endpoint: 'flashblocks',
     methods: 'all',

@@ -1,6 +1,9 @@
-/** Whether a development chain stands still, as the main thread has it from what it asks and what it is answered. */
+/**
+ * The main thread knows from its requests and their responses whether a development chain is
+ * paused.
+ */
 import { beforeEach, expect, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { type Controls, createControls } from '../../../workers/commands/dev/controls.ts'
 import type { ToSequencer } from '../../../workers/thread/messages.ts'
 
@@ -13,36 +16,36 @@ beforeEach(() => {
   }
   controls = createControls({ post }, DEFAULT_LIMITS)
 })
-const answer = (request: number | undefined, reason?: string) =>
-  controls.answer(
+const respond = (request: number | undefined, reason?: string) =>
+  controls.respond(
     reason === undefined ? { request: request!, done: {} } : { request: request!, reason },
   )
 
-test('paused at the word, running once it is done', async () => {
+test('a chain counts as paused from the pause request until resume is done', async () => {
   const paused = controls.send({ type: 'pause' })
   expect(controls.isPaused()).toBe(true)
-  answer(posted[0])
+  respond(posted[0])
   await paused
   const resumed = controls.send({ type: 'resume' })
   expect(controls.isPaused()).toBe(true)
-  answer(posted[1])
+  respond(posted[1])
   await resumed
   expect(controls.isPaused()).toBe(false)
 })
 
-test('running also where the sequencer has waited in vain for the block before', async () => {
+test('a chain is running again even if the sequencer waited for a block in vain', async () => {
   const paused = controls.send({ type: 'pause' })
-  answer(posted[0])
+  respond(posted[0])
   await paused
   const resumed = controls.send({ type: 'resume' })
-  answer(posted[1], 'the newest block is not canonical yet')
+  respond(posted[1], 'the newest block is not canonical yet')
   await expect(resumed).rejects.toThrow('the newest block is not canonical yet')
   expect(controls.isPaused()).toBe(false)
 })
 
-test('the last one counts, also where both are under way', async () => {
+test('the last of two concurrent pause and resume requests decides', async () => {
   const both = [controls.send({ type: 'resume' }), controls.send({ type: 'pause' })]
-  for (const request of posted) answer(request)
+  for (const request of posted) respond(request)
   await Promise.all(both)
   expect(controls.isPaused()).toBe(true)
 })

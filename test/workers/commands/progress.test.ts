@@ -1,6 +1,9 @@
-/** Commands that take longer than two seconds say how far they are, also while the part in hand says nothing. */
+/**
+ * Commands that take longer than two seconds report their progress, even while the present part
+ * reports nothing.
+ */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { showRecording } from '../../../workers/commands/follow/record-progress.ts'
+import { displayRecording } from '../../../workers/commands/follow/record-progress.ts'
 import { startParts } from '../../../workers/commands/shared/parts.ts'
 
 const said: string[] = []
@@ -12,7 +15,7 @@ beforeEach(() => {
 })
 afterEach(() => vi.useRealTimers())
 
-test('a part that waits is shown without a word of it', () => {
+test('a part that waits is not displayed', () => {
   const parts = startParts(context)
   parts.update({ part: 'machine', done: 0, total: 4 })
   vi.advanceTimersByTime(500)
@@ -24,7 +27,7 @@ test('a part that waits is shown without a word of it', () => {
   expect(said.join()).not.toContain('machine')
 })
 
-test('nothing is shown of what takes two seconds, nor when it is over', () => {
+test('nothing is displayed in the first two seconds, or after the end', () => {
   const parts = startParts(context)
   parts.update({ part: 'feed', done: 1, total: 4 })
   vi.advanceTimersByTime(1_900)
@@ -33,8 +36,8 @@ test('nothing is shown of what takes two seconds, nor when it is over', () => {
   expect(said).toEqual([])
 })
 
-test('a record says how much of its time and of its bytes is over', () => {
-  const hide = showRecording({ seconds: 600, megabytes: 256, bytes: () => 3 * 2 ** 20 }, context)
+test('a recording displays its elapsed time and its bytes', () => {
+  const hide = displayRecording({ seconds: 600, megabytes: 256, bytes: () => 3 * 2 ** 20 }, context)
   vi.advanceTimersByTime(61_000)
   hide()
   vi.advanceTimersByTime(600_000)

@@ -1,4 +1,7 @@
-/** Controls in a random order under a load of transactions: each is answered in time, and the chain is whole and goes on. */
+/**
+ * Random controls run under a load of transactions. Each must respond in time, and the chain must
+ * stay valid and go on.
+ */
 import type { Hex } from 'viem'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { accountOf, opClient } from '../../fixtures/op-client.ts'
@@ -6,10 +9,10 @@ import { call, KEYS, type RunningNode, startNode } from '../../kit/node.ts'
 import { mulberry32 } from '../../kit/run-options.ts'
 
 const SEED = Number(process.env['CONTROLS_SEED'] ?? Date.now() % 1_000_000)
-/** More by hand: a fault here may be one in hundreds. */
+/** Runs by hand have more steps, because a fault may be one in hundreds. */
 const STEPS = Number(process.env['CONTROLS_STEPS'] ?? 60)
-/** A control waits for a block to become canonical, and no longer than that takes. */
-const PATIENCE_MS = 60_000
+/** A control waits at most until a block becomes canonical. */
+const TIMEOUT_MS = 60_000
 const random = mulberry32(SEED)
 const below = (count: number) => Math.floor(random() * count)
 
@@ -21,10 +24,10 @@ afterAll(async () => {
   expect(await node.stop()).toBe(0)
 })
 
-const ask = (method: string, ...params: readonly unknown[]) =>
+const request = (method: string, ...params: readonly unknown[]) =>
   call(`${node.url}/flashblocks`, method, params)
 const numberOf = async (tag: string) =>
-  Number(((await ask('eth_getBlockByNumber', tag, false)) as Block).number)
+  Number(((await request('eth_getBlockByNumber', tag, false)) as Block).number)
 type Block = {
   readonly number: Hex
   readonly hash: Hex
@@ -52,21 +55,27 @@ const CONTROLS: readonly (readonly [method: string, params: () => readonly unkno
   ['evm_revert', () => [snapshots[below(snapshots.length)] ?? '0x1']],
 ]
 
-/** What a control may say no with: there is nothing to break, or it is too late for it. */
+/** A control may refuse with these texts: it has nothing to break, or comes too late. */
 const REFUSED =
   /no block is in progress|has transactions|not paused|is final|not kept any more|snapshot is lost/
 
-/** Sends one transfer after the other, with the nonce that the node says, until it is told to stop. */
+/** Sends one transfer after the other with the node's nonce, until it is stopped. */
 async function sendAll(which: number, signal: AbortSignal): Promise<void> {
   const { account } = opClient(node.url, which)
   while (!signal.aborted) {
-    const nonce = Number(await ask('eth_getTransactionCount', account.address, 'pending'))
+    const nonce = Number(await request('eth_getTransactionCount', account.address, 'pending'))
     const raw = await account.signTransaction({
-      ...{ to: account.address, value: 1n, nonce, gas: 21_000n, chainId: 196, type: 'eip1559' },
-      ...{ maxFeePerGas: 10n ** 10n, maxPriorityFeePerGas: 10n ** 9n },
+      to: account.address,
+      value: 1n,
+      nonce,
+      gas: 21_000n,
+      chainId: 196,
+      type: 'eip1559',
+      maxFeePerGas: 10n ** 10n,
+      maxPriorityFeePerGas: 10n ** 9n,
     })
-    // Its nonce may be taken, or far ahead, by now: the chain has just gone back.
-    await ask('eth_sendRawTransaction', raw).catch(() => {})
+    // The nonce may be used or far ahead by now, because the chain may have gone back.
+    await request('eth_sendRawTransaction', raw).catch(() => {})
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
@@ -75,22 +84,26 @@ async function control(at: number): Promise<void> {
   const [method, params] = CONTROLS[below(CONTROLS.length)]!
   const given = params()
   const startedAt = performance.now()
-  const done = await ask(method, ...given).catch((error: Error) => error)
+  const done = await request(method, ...given).catch((error: Error) => error)
   const ms = performance.now() - startedAt
   const said = `control ${at} of seed ${SEED}, ${method} ${JSON.stringify(given)}`
   if (done instanceof Error) expect(done.message, said).toMatch(REFUSED)
-  expect(ms, said).toBeLessThan(PATIENCE_MS)
+  expect(ms, said).toBeLessThan(TIMEOUT_MS)
   if (method === 'evm_snapshot') snapshots.push(done)
 }
 
-/** Each block is the child of the one below, and what it has is found in it. */
+/** Checks that each block is the child of the one below, and that its contents are found in it. */
 async function checkChain(): Promise<void> {
   const latest = await numberOf('latest')
   let above: Block | undefined
   for (let number = latest; number >= 0; number--) {
-    const block = (await ask('eth_getBlockByNumber', `0x${number.toString(16)}`, false)) as Block
+    const block = (await request(
+      'eth_getBlockByNumber',
+      `0x${number.toString(16)}`,
+      false,
+    )) as Block
     if (above !== undefined) expect(block.hash).toBe(above.parentHash)
-    const receipts = (await ask('eth_getBlockReceipts', block.number)) as {
+    const receipts = (await request('eth_getBlockReceipts', block.number)) as {
       readonly transactionHash: Hex
       readonly blockHash: Hex
     }[]
@@ -100,7 +113,9 @@ async function checkChain(): Promise<void> {
   }
 }
 
-test(`${STEPS} controls in a random order`, { timeout: 600_000 + STEPS * 5_000 }, async () => {
+test(`the chain stays valid over ${STEPS} controls in a random order`, {
+  timeout: 600_000 + STEPS * 5_000,
+}, async () => {
   const over = new AbortController()
   const sending = KEYS.map((_, which) => sendAll(which, over.signal))
   for (let at = 0; at < STEPS; at++) {
@@ -109,23 +124,24 @@ test(`${STEPS} controls in a random order`, { timeout: 600_000 + STEPS * 5_000 }
   }
   over.abort()
   await Promise.all(sending)
-  await ask('dev_resume')
+  await request('dev_resume')
   const head = await numberOf('latest')
   await expect.poll(() => numberOf('latest')).toBeGreaterThan(head + 2)
-  // What could be executed is: nothing waits for a chain that is gone.
+  // Every executable transaction is executed: none waits for a removed chain.
   await expect
-    .poll(async () => ((await ask('txpool_status')) as { readonly pending: Hex }).pending, {
-      timeout: PATIENCE_MS / 2,
+    .poll(async () => ((await request('txpool_status')) as { readonly pending: Hex }).pending, {
+      timeout: TIMEOUT_MS / 2,
       message: `transactions wait after the controls of seed ${SEED}`,
     })
     .toBe('0x0')
   for (const which of KEYS.keys()) {
     const client = opClient(node.url, which)
     const { address } = client.account
-    // A chain that went back makes many blocks at once: what the pool had may be in the one in progress still.
-    const nonce = Number(await ask('eth_getTransactionCount', address, 'pending'))
+    // A chain that went back makes many blocks at once. The pool's transactions may still be in the
+    // block in progress.
+    const nonce = Number(await request('eth_getTransactionCount', address, 'pending'))
     const hash = await client.sendTransaction({ to: address, value: 1n, nonce, gas: 21_000n })
-    await client.waitForTransactionReceipt({ hash, timeout: PATIENCE_MS })
+    await client.waitForTransactionReceipt({ hash, timeout: TIMEOUT_MS })
   }
   await checkChain()
 })

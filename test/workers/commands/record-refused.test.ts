@@ -1,4 +1,4 @@
-/** A record whose node cannot start leaves its name to the next one. */
+/** A recording whose node cannot start leaves its file name to the next one. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { run } from '../../outside/operate/command.ts'
 const folder = mkdtempSync(join(tmpdir(), 'flashnode-refused-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-test('no file is left where nothing was recorded, and it is said', async () => {
+test('a recording without content leaves no file, and says so', async () => {
   const out = join(folder, 'none.flashnode')
   const upstream = `http://127.0.0.1:${await freePort()}`
   const ports = ['--port', '0', '--pool-threads', '2']

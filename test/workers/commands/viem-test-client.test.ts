@@ -1,4 +1,7 @@
-/** viem's test client on a development chain: each of its thirty actions does what it says, or is unknown and told of as a deviation. */
+/**
+ * viem's test client runs on a development chain. Each of its thirty actions works, or is unknown
+ * and documented as a deviation.
+ */
 import { readFileSync } from 'node:fs'
 import {
   createTestClient,
@@ -40,13 +43,13 @@ beforeEach(() => client.setAutomine(false))
 
 const latest = { blockTag: 'latest' } as const
 const WORD = `0x${'00'.repeat(31)}2a` as const
-/** Returns its slot 1. */
+/** The contract returns its slot 1. */
 const GETTER = '0x60015460005260206000f3'
 const send = (to: Hex, value = 1n) => client.sendTransaction({ to, value })
 const mineOne = () => client.mine({ blocks: 1 })
 
 type Client = ReturnType<typeof clientOf>
-/** By name of the action. */
+/** The keys are names of actions. */
 const works: Readonly<Record<string, () => Promise<void>>> = {
   async mine() {
     const before = await client.getBlock()
@@ -176,7 +179,7 @@ const works: Readonly<Record<string, () => Promise<void>>> = {
   },
 }
 
-/** By name of the action: the method that is not there, and a call of it. */
+/** Maps names of actions to the missing method and a call of it. */
 const isUnknown: Readonly<
   Record<string, readonly [method: string, (on: Client) => Promise<unknown>]>
 > = {
@@ -194,20 +197,20 @@ const isUnknown: Readonly<
   inspectTxpool: ['txpool_inspect', (on) => on.inspectTxpool()],
 }
 
-test('these are all of them', () => {
+test('all actions of the test client are covered', () => {
   const names = Object.keys(testActions({ mode: 'anvil' })(client))
   const mine = [...Object.keys(works), ...Object.keys(isUnknown)]
   expect(mine.toSorted()).toEqual(names.toSorted())
   expect(mine).toHaveLength(30)
 })
 
-describe('works', () => {
-  test.each(Object.entries(works))('%s', (_, run) => run())
+describe('an action that works', () => {
+  test.each(Object.entries(works))('gives the expected result: %s', (_, run) => run())
 })
 
-describe('is unknown, as docs/deviations.md says', () => {
+describe('an action that docs/deviations.md lists', () => {
   const deviations = readFileSync('docs/deviations.md', 'utf8')
-  test.each(Object.entries(isUnknown))('%s', async (_, [method, run]) => {
+  test.each(Object.entries(isUnknown))('is unknown: %s', async (_, [method, run]) => {
     await expect(run(client)).rejects.toMatchObject({
       cause: expect.objectContaining({ code: -32601 }),
     })
@@ -215,7 +218,7 @@ describe('is unknown, as docs/deviations.md says', () => {
   })
 })
 
-test('by the names that hardhat has', async () => {
+test('the actions work under the method names of Hardhat', async () => {
   const hardhat = clientOf('hardhat')
   const address = fresh()
   await hardhat.setBalance({ address, value: 5n })

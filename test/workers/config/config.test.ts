@@ -1,18 +1,21 @@
-/** The configuration: layers, origins, and one line for each way to get it wrong. */
+/**
+ * The configuration comes in layers, each value has an origin, and each invalid form has a one-line
+ * error.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { COMMANDS } from '../../../workers/commands/index.ts'
+import { closestName } from '../../../workers/config/closest-name.ts'
 import { ConfigError, defineCommand, kebab } from '../../../workers/config/command.ts'
 import { readInvocation } from '../../../workers/config/config.ts'
-import { isLimit, isShownLimit } from '../../../workers/config/help-groups.ts'
+import { isLimit, isListedLimit } from '../../../workers/config/help-groups.ts'
 import { environmentName } from '../../../workers/config/layers.ts'
-import { nearest } from '../../../workers/config/nearest.ts'
 import { needed } from '../../../workers/config/option.ts'
-import type { NodeConfig } from '../../../workers/config/serving.ts'
+import type { NodeConfig } from '../../../workers/config/serving-options.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-config-'))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -44,8 +47,8 @@ function problem(argv: string[], environment: Environment = {}): string {
   throw new Error('accepted')
 }
 
-describe('values', () => {
-  test('defaults of dev and serve', () => {
+describe('a configuration value', () => {
+  test('has the defaults of dev or serve', () => {
     expect(read(['dev'])).toMatchObject({
       chain: 'xlayer',
       datadir: '.flashnode/dev-xlayer',
@@ -64,7 +67,7 @@ describe('values', () => {
     expect(read(['dev', '--ephemeral']).datadir).toBe(undefined)
   })
 
-  test('flag over environment over file over default', () => {
+  test('comes from the flag, then the environment, then the file, then the default', () => {
     const path = file('{"port": 1, "host": "127.0.0.3", "rate-limit": "off", "cors": ["a", "b"]}')
     const environment = { FLASHNODE_CONFIG: path, FLASHNODE_PORT: '2', FLASHNODE_HOST: '127.0.0.2' }
     expect(read(['dev', '--port', '3'], environment)).toMatchObject({
@@ -75,42 +78,42 @@ describe('values', () => {
     })
   })
 
-  test('switches can be turned off again by a stronger layer', () => {
+  test('of a switch can be turned off by a stronger layer', () => {
     const path = file('{"allow-insecure-unlock": true}')
     expect(read(['dev', '--config', path]).allowInsecureUnlock).toBe(true)
     const environment = { FLASHNODE_ALLOW_INSECURE_UNLOCK: 'false' }
     expect(read(['dev', '--config', path], environment).allowInsecureUnlock).toBe(false)
   })
 
-  test('an empty variable counts as not set, those of other programs are nobody’s business', () => {
+  test('ignores empty environment variables and those of other programs', () => {
     expect(read(['dev'], { FLASHNODE_PORT: '', PORT: '1', flashnode_port: '1' }).port).toBe(8545)
   })
 
-  test('every limit has its flag', () => {
+  test('exists for every limit', () => {
     for (const name of Object.keys(DEFAULT_LIMITS) as (keyof typeof DEFAULT_LIMITS)[])
       expect(read(['dev', `--limit-${kebab(name)}`, '7']).limits[name]).toBe(7)
   })
 
-  test.each(['shown', 'announced'] as const)('a hold of nothing is off: %s', (name) => {
+  test.each(['shown', 'announced'] as const)('of 0 turns a hold off: %s', (name) => {
     const { limits } = read(['dev', `--limit-${name}-hold-ms`, '0'])
     expect(limits[`${name}HoldMs`]).toBe(0)
     expect(() => read(['dev', '--limit-call-ms', '0'])).toThrow('expected an integer from 1 to')
   })
 
-  test('the environment name of a key is its own', () => {
+  test('has a unique name in the environment', () => {
     const { commands } = COMMANDS
     const keys = new Set(commands.flatMap(({ flags }) => Object.keys(flags).map(kebab)))
     expect(new Set([...keys].map(environmentName)).size).toBe(keys.size)
     expect(environmentName('rate-limit')).toBe('FLASHNODE_RATE_LIMIT')
   })
 
-  test('options of the other command may stand in a shared file and environment', () => {
+  test('of another command may be in a shared file or environment', () => {
     const config = read(['serve', '--config', file('{"chain-id": 5}')], { FLASHNODE_CHAIN_ID: '6' })
     expect(config).not.toHaveProperty('chainId')
   })
 })
 
-test('a migration is of the directory that is named, by a flag or otherwise', () => {
+test('migrate needs a data directory, from a flag, the environment or a file', () => {
   expect(read(['migrate', '--datadir', 'x/data']).datadir).toBe('x/data')
   expect(read(['migrate'], { FLASHNODE_DATADIR: 'x/data' }).datadir).toBe('x/data')
   expect(read(['migrate', '--config', file('{"datadir": "x/data"}')]).datadir).toBe('x/data')
@@ -119,40 +122,40 @@ test('a migration is of the directory that is named, by a flag or otherwise', ()
   expect(printed(['migrate', '--help'])).toContain('--datadir <DIR>')
 })
 
-test('what stands without a flag is counted and read', () => {
+test('operands are counted and parsed', () => {
   const [a, b] = ['http://a/', 'http://b/']
   const invocation = readInvocation(['compare', a, '--blocks', '5-7', b], {}, COMMANDS)
   expect(invocation).toMatchObject({
     operands: [a, b],
     config: { blocks: { from: 5, to: 7 }, perBlock: 8 },
   })
-  const example = 'such as flashnode compare http://127.0.0.1:8545/ https://other.example'
-  expect(problem(['compare', a])).toBe(`compare needs <URL> <URL>, 1 given, ${example}`)
-  expect(problem(['compare', a, b, a])).toBe(`compare needs <URL> <URL>, 3 given, ${example}`)
-  expect(problem(['compare'])).toContain('needs <URL> <URL>, 0 given')
-  expect(problem(['bench'])).toContain('bench needs <URL> [URL…], 0 given, such as flashnode bench')
+  const example = 'example: flashnode compare http://127.0.0.1:8545/ https://other.example'
+  expect(problem(['compare', a])).toBe(`compare needs <URL> <URL>, got 1; ${example}`)
+  expect(problem(['compare', a, b, a])).toBe(`compare needs <URL> <URL>, got 3; ${example}`)
+  expect(problem(['compare'])).toContain('needs <URL> <URL>, got 0')
+  expect(problem(['bench'])).toContain('bench needs <URL> [URL…], got 0; example: flashnode bench')
   const nine = Array.from({ length: 9 }, () => a)
-  expect(problem(['bench', ...nine])).toContain('[URL…], at most 8 of them, 9 given')
+  expect(problem(['bench', ...nine])).toContain('[URL…], at most 8 of them, got 9')
   expect(problem(['compare', a, 'b'])).toContain('compare URL "b": expected a URL such as')
   expect(problem(['compare', a, b, '--blocks', '7-5'])).toContain('expected a number of blocks')
   expect(problem(['verify', 'more'])).toContain('unexpected argument "more"')
   expect(printed(['compare', '--help'])).toContain('flashnode compare [options] <URL> <URL>\n')
 })
 
-test('a directory is verified that is named, as much of it as is asked for', () => {
+test('verify needs a data directory, and takes a sample size', () => {
   expect(problem(['verify'])).toBe('verify needs --datadir DIR')
   expect(read(['verify', '--datadir', 'd'])['sample']).toBe(undefined)
   expect(read(['verify', '--datadir', 'd', '--sample', '7'])['sample']).toBe(7)
   expect(problem(['verify', '--datadir', 'd', '--sample', '0'])).toContain('integer from 1')
 })
 
-test('a look at a node needs nothing to be named', () => {
+test('doctor needs no options', () => {
   expect(read(['doctor'])).toMatchObject({ upstream: [], feed: [], sample: 16, feedMs: 6_000 })
   expect(problem(['doctor', '--upstream', 'node'])).toContain('expected a URL such as')
   expect(problem(['doctor', '--feed-ms', '5'])).toContain('integer from 100')
 })
 
-test('a public host is allowed where it is meant, where nothing is unlocked, and on loopback', () => {
+test('a public host is allowed by a flag, without accounts, or on loopback', () => {
   const host = '0.0.0.0'
   expect(read(['dev', '--host', host, '--allow-insecure-unlock']).host).toBe(host)
   expect(read(['serve', '--host', host]).host).toBe(host)
@@ -160,11 +163,15 @@ test('a public host is allowed where it is meant, where nothing is unlocked, and
     expect(read(['dev', '--host', loopback]).host).toBe(loopback)
 })
 
-describe('refused in one line', () => {
+describe('an invalid configuration', () => {
   const cases: [argv: string[], environment: Environment, line: string][] = [
     [['dev', '--prot', '1'], {}, 'unknown flag --prot; nearest: --port'],
     [['dev', '--prot=1'], {}, 'unknown flag --prot; nearest: --port'],
-    [['dev', '--ephemeral=yes'], {}, 'flag --ephemeral takes no value: it is given, or left out'],
+    [
+      ['dev', '--ephemeral=yes'],
+      {},
+      'flag --ephemeral takes no value: give it alone, or leave it out',
+    ],
     [['serve', '--limt-cal-ms'], {}, 'unknown flag --limt-cal-ms; nearest: --limit-call-ms'],
     [['serve', '--limit-cal'], {}, 'unknown flag --limit-cal; nearest: --limit-call-ms'],
     [['serve', '--hold', '3'], {}, 'unknown flag --hold; nearest: --receipt-hold'],
@@ -181,12 +188,12 @@ describe('refused in one line', () => {
     [
       ['follow', '--apply=ws://10.0.0.1:8545/feed'],
       {},
-      'unknown flag --apply; it is gone: a follower executes every flashblock itself',
+      'unknown flag --apply; it was removed: a follower executes every flashblock itself',
     ],
     [
       ['follow'],
       { FLASHNODE_VERIFY_SHARE: '0.1' },
-      'unknown variable FLASHNODE_VERIFY_SHARE in the environment; it is gone: a follower executes every flashblock itself',
+      'unknown variable FLASHNODE_VERIFY_SHARE in the environment; it was removed: a follower executes every flashblock itself',
     ],
     [['replicate'], {}, 'unknown command "replicate"; --help lists them'],
     [
@@ -222,22 +229,22 @@ describe('refused in one line', () => {
     [
       ['dev', '--trust-proxy', '10.0.0.0/8,x'],
       {},
-      'flag --trust-proxy: "10.0.0.0/8,x": "x" is no address or range such as 10.0.0.0/8',
+      'flag --trust-proxy: "10.0.0.0/8,x": "x" is not an address or a range such as 10.0.0.0/8',
     ],
     [
       ['dev', '--proxy-protocol', '10.0.0.0/33'],
       {},
-      'flag --proxy-protocol: "10.0.0.0/33": "10.0.0.0/33" is no address or range such as 10.0.0.0/8',
+      'flag --proxy-protocol: "10.0.0.0/33": "10.0.0.0/33" is not an address or a range such as 10.0.0.0/8',
     ],
     [
       ['dev', '--agent-port', '8545'],
       {},
-      '--agent-port is the --port or the --admin-port: give another, or 0 for none',
+      '--agent-port and --port or --admin-port are the same: give another --agent-port, or 0 for none',
     ],
     [
       ['dev', '--block-time-ms', '1500'],
       {},
-      'flag --block-time-ms: "1500": expected whole seconds, such as 2000: timestamps have no less',
+      'flag --block-time-ms: "1500": expected a multiple of 1000, such as 2000, because timestamps are whole seconds',
     ],
     [
       ['dev', '--flashblock-time-ms', '2000'],
@@ -262,17 +269,17 @@ describe('refused in one line', () => {
     [
       `serve --unlock 0x${'1'.repeat(40)} --keystore k --password-file p --host 0.0.0.0`.split(' '),
       {},
-      '--unlock on the public --host 0.0.0.0 lets anybody spend: --allow-insecure-unlock if that is meant',
+      '--unlock on the public --host 0.0.0.0 lets anybody spend: add --allow-insecure-unlock if you want this',
     ],
     ...['0.0.0.0', '::', '192.168.1.2', 'example.org'].map((host): (typeof cases)[number] => [
       ['dev', '--host', host],
       {},
-      `dev on the public --host ${host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,
+      `dev on the public --host ${host} lets anybody spend and deposit, because its accounts are unlocked: add --allow-insecure-unlock if you want this`,
     ]),
     ...['follow', 'record --out x'].map((command): (typeof cases)[number] => [
       [...command.split(' '), '--chain', 'my.json'],
       {},
-      '--upstream URL is needed: my.json publishes none that is known here',
+      '--upstream URL is required: this version knows no public upstream of my.json',
     ]),
     [['import'], {}, 'import needs --genesis FILE'],
     [['import', '--genesis', 'g'], {}, 'import needs --chain FILE'],
@@ -287,15 +294,15 @@ describe('refused in one line', () => {
     [
       ['dev', 'now'],
       {},
-      'unexpected argument "now": values are given to flags, such as --port 8545',
+      'unexpected argument "now": each value needs its flag, such as --port 8545',
     ],
   ]
-  test.each(cases)('%j %j', (argv, environment, line) => {
+  test.each(cases)('is refused in one line: %j %j', (argv, environment, line) => {
     expect(problem(argv, environment)).toBe(line)
   })
 
-  test('a flag that is gone is named as such in every layer', () => {
-    const gone = 'it is gone: every call runs in a worker'
+  test('with a removed flag is refused with the reason, in every layer', () => {
+    const gone = 'it was removed: every call runs in a worker'
     expect(problem(['dev', '--limit-near-turn-ms', '2'])).toBe(
       `unknown flag --limit-near-turn-ms; ${gone}`,
     )
@@ -308,7 +315,17 @@ describe('refused in one line', () => {
     )
   })
 
-  test('a beginning that many have is taken for one of these, wherever it stands', () => {
+  test('with a renamed flag is refused with the new name, in every layer', () => {
+    const renamed = 'its new name is --flashblock-lag'
+    expect(problem(['dev', '--behind', '1'])).toBe(`unknown flag --behind; ${renamed}`)
+    expect(problem(['follow'], { FLASHNODE_BEHIND: '1' })).toBe(
+      `unknown variable FLASHNODE_BEHIND in the environment; ${renamed}`,
+    )
+    const path = file('{"behind": 1}')
+    expect(problem(['dev', '--config', path])).toBe(`unknown key "behind" in ${path}; ${renamed}`)
+  })
+
+  test('with a misspelled common prefix gets one nearest name, in every layer', () => {
     for (const argv of ['dev', 'serve', 'config check', 'config dump serve'])
       expect(problem([...argv.split(' '), '--limt', '3'])).toMatch(
         /^unknown flag --limt; nearest: --limit-\w+$/,
@@ -326,17 +343,17 @@ describe('refused in one line', () => {
     ],
     ['[1]', 'FILE: expected an object'],
   ]
-  test.each(files)('file %s', (content, line) => {
+  test.each(files)('in a file is refused: %s', (content, line) => {
     const path = file(content)
     expect(problem(['dev', '--config', path])).toBe(line.replace('FILE', path))
   })
 
-  test('a file that is no JSON, a file that is not there', () => {
+  test('in a missing file, or in one that is no JSON, is refused', () => {
     expect(problem(['dev', '--config', file('{')])).toMatch(/^configuration file .*JSON/)
     expect(problem(['dev', '--config', '/nowhere.json'])).toMatch(/ENOENT/)
   })
 
-  test('whatever is given, it is a configuration or one line', () => {
+  test('is refused in one line, whatever the arguments are', () => {
     const word = fc.oneof(
       fc.constantFrom('dev', 'serve', 'config', 'dump', '--port', '--chain', '--ephemeral', '--'),
       fc.string({ maxLength: 8 }),
@@ -355,15 +372,15 @@ describe('refused in one line', () => {
   })
 })
 
-describe('people', () => {
-  test('help names the flags of the command, version says the version', () => {
+describe('the command line', () => {
+  test('has the flags of a command in its help, and the version', () => {
     const [short, limits] = [printed(['dev', '--help']), printed(['dev', '--help', 'limits'])]
     const help = `${short}${limits}`
     for (const { flags } of COMMANDS.commands)
       for (const name of Object.keys(flags)) {
-        const isShown = !isLimit(name) || isShownLimit(name)
+        const isListed = !isLimit(name) || isListedLimit(name)
         const isOfDev = name in COMMANDS.commands[0].flags
-        expect(help.includes(`--${kebab(name)} `), name).toBe(isShown && isOfDev)
+        expect(help.includes(`--${kebab(name)} `), name).toBe(isListed && isOfDev)
       }
     expect(short).toContain('flashnode dev --port 9000 --ephemeral\n')
     expect(short).toMatch(/^Serving:\n {2}--host /m)
@@ -377,7 +394,7 @@ describe('people', () => {
     expect(printed(['--version'])).toMatch(/^flashnode \d+\.\d+\.\d+/)
   })
 
-  test('help of each command has examples, which are command lines that it takes', () => {
+  test('has valid examples in the help of each command', () => {
     for (const { name, examples = [] } of COMMANDS.commands) {
       expect(examples, name).not.toHaveLength(0)
       const help = printed([name, '--help'])
@@ -389,27 +406,27 @@ describe('people', () => {
     }
   })
 
-  test('help COMMAND is COMMAND --help, and help of nothing known is that of all', () => {
+  test('treats help COMMAND like COMMAND --help, with the overview for unknown names', () => {
     expect(printed(['help', 'doctor'])).toBe(printed(['doctor', '--help']))
     expect(printed(['help', 'dev', 'limits'])).toBe(printed(['dev', '--help', 'limits']))
     for (const argv of [['help'], ['help', 'me'], ['help', 'config'], []])
       expect(printed(argv)).toBe(printed(['--help']))
   })
 
-  test('what a command is for stands first in its help, its bounds stand in a list of their own', () => {
+  test('has the main options of a command first, and limits in a separate help', () => {
     expect(printed(['compare', '--help'])).toMatch(/^Options:\n {2}--methods /m)
     expect(printed(['record', '--help'])).toMatch(/^Options:\n {2}--out [\s\S]*^Network:$/m)
     const [short, long] = [printed(['follow', '--help']), printed(['follow', '--help', 'limits'])]
     expect(short).not.toContain('--limit-call-gas')
-    expect(short).toContain('prints this; --help limits prints the bounds\n')
-    expect(printed(['verify', '--help'])).toMatch(/--help +prints this$/m)
+    expect(short).toContain('prints this help; --help limits lists the limits\n')
+    expect(printed(['verify', '--help'])).toMatch(/--help +prints this help$/m)
     expect(long).toMatch(
       /^Calls and traces:\n[\s\S]*--limit-call-gas[\s\S]*^Upstreams and feeds:$/m,
     )
     const { flags } = COMMANDS.commands.find(({ name }) => name === 'follow')!
-    const hidden = Object.keys(flags).filter((name) => isLimit(name) && !isShownLimit(name))
+    const hidden = Object.keys(flags).filter((name) => isLimit(name) && !isListedLimit(name))
     expect(long).toContain(
-      `${hidden.length} more are flags too: docs/operate/limits.md lists them.`,
+      `docs/operate/limits.md lists ${hidden.length} more limits, which are flags too.`,
     )
     for (const name of Object.keys(flags)) {
       const times = hidden.includes(name) ? 0 : 1
@@ -417,14 +434,14 @@ describe('people', () => {
     }
   })
 
-  test('help shows the defaults of the command, and what it does not run without', () => {
-    expect(printed(['dev', '--help'])).toMatch(/--admin-port <PORT> .*\(8546\)$/m)
-    expect(printed(['serve', '--help'])).toMatch(/--admin-port <PORT> .*\(0\)$/m)
-    expect(printed(['dev', '--help'])).toMatch(/--db-cache <MB> .*\(64\)$/m)
-    expect(printed(['import', '--help'])).toMatch(/--chain <FILE> .*\(needed\)$/m)
+  test('shows defaults and required flags in the help', () => {
+    expect(printed(['dev', '--help'])).toMatch(/--admin-port <PORT> .*\(default 8546\)$/m)
+    expect(printed(['serve', '--help'])).toMatch(/--admin-port <PORT> .*\(default 0\)$/m)
+    expect(printed(['dev', '--help'])).toMatch(/--db-cache <MB> .*\(default 64\)$/m)
+    expect(printed(['import', '--help'])).toMatch(/--chain <FILE> .*\(required\)$/m)
   })
 
-  test('a command is all that its object says, whichever it is', async () => {
+  test('is defined by the command objects alone', async () => {
     const ran: unknown[] = []
     const echo = defineCommand({
       name: 'echo',
@@ -437,18 +454,18 @@ describe('people', () => {
       },
     })
     const known = { commands: [echo], notYet: ['shout'] } as const
-    const ask = (argv: string, environment: Environment = {}) =>
+    const request = (argv: string, environment: Environment = {}) =>
       readInvocation(argv.split(' '), environment, known)
-    const invocation = ask('echo', { FLASHNODE_SAID_WORD: 'a' })
+    const invocation = request('echo', { FLASHNODE_SAID_WORD: 'a' })
     if (invocation.action === 'run') await invocation.command.run(invocation.config, [])
     expect(ran).toEqual(['a', 'aa'])
-    expect(() => ask('echo')).toThrow('echo needs --said-word WORD')
-    expect(() => ask('echo --said-word no')).toThrow('nobody says no')
-    expect(() => ask('echo --word a')).toThrow('nearest: --said-word')
-    expect(() => ask('ecko')).toThrow('nearest: echo')
-    expect(() => ask('shout')).toThrow('not available in this version')
-    expect(ask('--help')).toMatchObject({ text: expect.stringMatching(/^ {2}echo +says it/m) })
-    expect(ask('config dump --said-word b')).toEqual({
+    expect(() => request('echo')).toThrow('echo needs --said-word WORD')
+    expect(() => request('echo --said-word no')).toThrow('nobody says no')
+    expect(() => request('echo --word a')).toThrow('nearest: --said-word')
+    expect(() => request('ecko')).toThrow('nearest: echo')
+    expect(() => request('shout')).toThrow('not available in this version')
+    expect(request('--help')).toMatchObject({ text: expect.stringMatching(/^ {2}echo +says it/m) })
+    expect(request('config dump --said-word b')).toEqual({
       action: 'print',
       text: 'said-word  b  # flag --said-word\n',
     })
@@ -458,19 +475,19 @@ describe('people', () => {
     ['redis://:secret@10.0.0.1:6379/0', 'redis://:***@10.0.0.1:6379/0'],
     ['rediss://user:se@cr:et@host', 'rediss://user:***@host'],
     ['redis://host:6379', 'redis://host:6379'],
-  ])('dump shows no password (%s)', (given, shown) => {
+  ])('shows no password in config dump (%s)', (given, dumped) => {
     const dump = printed(['config', 'dump', 'serve', '--limit-store', given])
-    expect(dump).toMatch(`${shown}  # flag`)
+    expect(dump).toMatch(`${dumped}  # flag`)
     expect(dump).not.toContain('secret')
   })
-  test('dump shows each value with its origin', () => {
+  test('shows each value with its origin in config dump', () => {
     const dump = printed(['config', 'dump', 'serve', '--port', '9'], { FLASHNODE_CORS: 'a,b' })
     expect(dump).toMatch(/^port +9 {2}# flag --port$/m)
     expect(dump).toMatch(/^cors +a,b {2}# environment FLASHNODE_CORS$/m)
     expect(dump).toMatch(/^datadir +\.flashnode\/serve-xlayer {2}# default$/m)
   })
 
-  test('check lists every problem', () => {
+  test('lists every problem in config check', () => {
     expect(printed(['config', 'check'])).toBe('the configuration of dev is valid\n')
     expect(
       problem(['config', 'check', '--port', 'x'], { FLASHNODE_HOTS: '1' }).split('\n'),
@@ -480,11 +497,11 @@ describe('people', () => {
     ])
   })
 
-  test('nearest', () => {
-    expect(nearest('rate_limit', ['port', 'rate-limit'])).toBe('rate-limit')
-    expect(nearest('x', [])).toBe(undefined)
-    expect(nearest('fork-url', ['port', 'host', 'chain', 'datadir'])).toBe(undefined)
-    expect(nearest('fork', ['port', 'cork-size'])).toBe('cork-size')
-    expect(nearest('prot', ['pool', 'port'])).toBe('port')
+  test('finds the nearest name', () => {
+    expect(closestName('rate_limit', ['port', 'rate-limit'])).toBe('rate-limit')
+    expect(closestName('x', [])).toBe(undefined)
+    expect(closestName('fork-url', ['port', 'host', 'chain', 'datadir'])).toBe(undefined)
+    expect(closestName('fork', ['port', 'cork-size'])).toBe('cork-size')
+    expect(closestName('prot', ['pool', 'port'])).toBe('port')
   })
 })

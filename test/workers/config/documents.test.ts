@@ -1,9 +1,9 @@
-/** Each command line that a document shows is one that is taken, and each script that it names is there. */
+/** Each command line in a document must be valid, and each script that it names must exist. */
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { LIMITS } from '../../../rpc/seam/limits.ts'
+import { LIMITS } from '../../../rpc/core/limits.ts'
 import { COMMANDS } from '../../../workers/commands/index.ts'
 import { readApiKeys } from '../../../workers/config/api-keys-file.ts'
 import { kebab } from '../../../workers/config/command.ts'
@@ -23,14 +23,14 @@ const blocksOf = (page: string, language: string) =>
     ([, code]) => code!,
   )
 
-/** How a node is started: from a checkout, or by the package's command. */
+/** A node is started from a checkout, or by the package's command. */
 const STARTED = /(?:npm run -s flashnode --|(?:^|&& )(?:npx )?flashnode) (.*?)(?= &&|$)/gm
 const linesOf = (page: string) =>
   blocksOf(page, 'sh').flatMap((code) =>
     [...code.matchAll(STARTED)].map(([, line]) => ({ page, line: line! })),
   )
 
-/** A, B and URL stand for addresses, three dots for further flags. */
+/** Makes the arguments; A, B and URL stand for addresses, three dots for further flags. */
 function argvOf(line: string): string[] {
   const words = line.split(' ').filter((word) => word !== '…')
   return words.map((word, at) => {
@@ -40,17 +40,19 @@ function argvOf(line: string): string[] {
 }
 const actionOf = (argv: readonly string[]) => readInvocation(argv, {}, COMMANDS).action
 
-describe('command lines', () => {
+describe('the command lines in documents', () => {
   const lines = pages.flatMap(linesOf)
   test('are found', () => expect(lines.length).toBeGreaterThan(20))
-  test.each(lines)('$page: $line', ({ line }) => expect(actionOf(argvOf(line))).toBe('run'))
+  test.each(lines)('are valid: $page: $line', ({ line }) =>
+    expect(actionOf(argvOf(line))).toBe('run'),
+  )
 
-  test('one that is wrong is found', () => {
+  test('are refused if they are wrong', () => {
     for (const line of ['verify --datdir DIR', 'compare A', 'doctor --feed http://a'])
       expect(() => actionOf(argvOf(line)), line).toThrow()
   })
 
-  test('of the container and of the service', () => {
+  test('of the container and of the service are valid', () => {
     const [, cmd] = /^CMD (\[.*\])$/m.exec(textOf('Dockerfile'))!
     expect(actionOf(JSON.parse(cmd!) as string[])).toBe('run')
     const [, started] = /^ExecStart=\S+ \S+bin\.js (.*)$/m.exec(
@@ -60,9 +62,9 @@ describe('command lines', () => {
   })
 })
 
-/** Of other programs. */
+/** These flags belong to other programs. */
 const FOREIGN = /^--(help$|rpc\.)/
-test('flags that pages for operators name are there', () => {
+test('flags in the pages for operators exist', () => {
   const known = new Set(
     COMMANDS.commands.flatMap(({ flags }) => Object.keys(flags).map((name) => `--${kebab(name)}`)),
   )
@@ -74,7 +76,7 @@ test('flags that pages for operators name are there', () => {
   expect(strange).toEqual([])
 })
 
-test('what clients can fill is as much as the page says', () => {
+test('the page of limits has the right sum of memory that clients can fill', () => {
   const [, said, text] = /adds up to (\d) GB: (.*?) It is\n/s.exec(
     textOf('docs/operate/limits.md'),
   )!
@@ -86,9 +88,9 @@ test('what clients can fill is as much as the page says', () => {
   expect(bytes.reduce((sum, value) => sum + value) / 2 ** 30).toBeCloseTo(Number(said), 1)
 })
 
-test('scripts that are named are there', () => {
+test('npm scripts in documents exist', () => {
   const own = scriptsOf('package.json')
-  // Those of the examples are run by `npm run package`.
+  // `npm run package` runs the scripts of the examples.
   const missing = pages
     .filter((page) => !page.startsWith('docs/examples/'))
     .flatMap((page) =>
@@ -101,14 +103,14 @@ const scriptsOf = (file: string): ReadonlySet<string> =>
   new Set(Object.keys((JSON.parse(textOf(file)) as { readonly scripts: object }).scripts))
 
 const JSONS = pages.flatMap((page) => blocksOf(page, 'json').map((code) => ({ page, code })))
-test.each(JSONS)('$page: JSON is JSON, all of it or line by line', ({ code }) => {
+test.each(JSONS)('JSON in $page is valid, as a whole or line by line', ({ code }) => {
   const parse = (text: string) => JSON.parse(text) as unknown
-  const isWhole = !code.trim().split('\n').every(isObject)
-  expect(() => (isWhole ? parse(code) : code.trim().split('\n').map(parse))).not.toThrow()
+  const isComplete = !code.trim().split('\n').every(isObject)
+  expect(() => (isComplete ? parse(code) : code.trim().split('\n').map(parse))).not.toThrow()
 })
 const isObject = (line: string): boolean => /^\{.*\}$/.test(line)
 
-test('the keys in docs/operate/limits.md are a file of keys', () => {
+test('the API keys in docs/operate/limits.md are a valid key file', () => {
   const path = join(directory, 'keys.json')
   writeFileSync(path, blocksOf('docs/operate/limits.md', 'json')[0]!)
   const { entries, problems } = readApiKeys(path)

@@ -1,4 +1,7 @@
-/** The table of all bounds in docs/operate/limits.md; `npx vitest run limits-page -u` writes it. */
+/**
+ * This test compares the table of all limits in docs/operate/limits.md; `npx vitest run limits-page
+ * -u` writes it.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,8 +10,8 @@ import { kebab } from '../../../workers/config/command.ts'
 import {
   headingOf,
   isLimit,
-  isShownLimit,
-  SHOWN_BOUNDS,
+  isListedLimit,
+  LISTED_BOUNDS,
 } from '../../../workers/config/help-groups.ts'
 
 const PAGE = join(import.meta.dirname, '../../../docs/operate/limits.md')
@@ -22,7 +25,7 @@ const limits = new Map(
     .flatMap(({ flags }) => Object.entries(flags))
     .filter(([name]) => isLimit(name)),
 )
-const groups = Map.groupBy(limits, ([name]) => (isShownLimit(name) ? headingOf(name) : OTHERS))
+const groups = Map.groupBy(limits, ([name]) => (isListedLimit(name) ? headingOf(name) : OTHERS))
 
 function tableOf(heading: string): string {
   const rows = groups
@@ -34,12 +37,12 @@ function tableOf(heading: string): string {
   return `### ${heading}\n\n| flag | default | bound |\n|---|---|---|\n${rows.sort().join('\n')}\n`
 }
 
-test('the page has each bound with its default, under the headings of the help', async () => {
+test('the page lists each limit with its default, under the headings of the help', async () => {
   const page = readFileSync(PAGE, 'utf8')
   const intro = page.slice(0, page.indexOf('### ', page.indexOf(HEADING)))
   expect(intro).toContain(HEADING)
   expect(limits.size).toBeGreaterThan(100)
-  const headings = Object.keys(SHOWN_BOUNDS)
+  const headings = Object.keys(LISTED_BOUNDS)
   const tables = [...headings, OTHERS].map(tableOf)
   await expect(`${intro}${tables.join('\n')}`).toMatchFileSnapshot(PAGE)
 })

@@ -1,4 +1,4 @@
-/** `--fork-time` and the blocks that a directory has: their rules stay. */
+/** `--fork-time` does not change the rules of blocks that a directory has. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -24,11 +24,15 @@ import { temporaryDirectory } from '../../fixtures/databases.ts'
 const GENESIS = 1_700_000_000
 const dev = (...forkTime: string[]) =>
   devChain({
-    ...{ chain: 'xlayer', chainId: 901, genesisAlloc: undefined, gasLimit: undefined },
-    ...{ blockTimeMs: 1_000, forkTime },
+    chain: 'xlayer',
+    chainId: 901,
+    genesisAlloc: undefined,
+    gasLimit: undefined,
+    blockTimeMs: 1_000,
+    forkTime,
   })
 
-/** As a node opens a directory. */
+/** Opens a directory like a node. */
 async function open(path: string, choice: ChainChoice): Promise<ChainSpec> {
   const { option, chain } = openChain(choice, { path, nowSeconds: GENESIS }, () => {})
   const database = await openDirectory({ path, chain, chainName: option.name })
@@ -44,7 +48,7 @@ async function open(path: string, choice: ChainChoice): Promise<ChainSpec> {
 const karstOf = (chain: ChainSpec) => chain.schedule['karst']
 const genesisOf = (path: string) => chainSpec({ name: join(path, 'genesis.json') })
 
-test('a development chain: a time that no block has reached may be moved, and stays', async () => {
+test('a development chain stores a fork time, and may move it while no block has it', async () => {
   const path = temporaryDirectory()
   expect(karstOf(await open(path, dev()))).toBe(undefined)
   expect(readFileSync(join(path, 'genesis.json'), 'utf8')).not.toContain('karst')
@@ -53,49 +57,57 @@ test('a development chain: a time that no block has reached may be moved, and st
   expect(karstOf(await open(path, dev()))).toBe(BigInt(GENESIS + 50))
   expect(karstOf(await open(path, dev('karst=off')))).toBe(undefined)
   expect(karstOf(await open(path, dev(`karst=${GENESIS + 70}`)))).toBe(BigInt(GENESIS + 70))
-  // Who serves the directory need not say it.
+  // A command that serves the directory does not need the flag.
   expect(karstOf(await open(path, servedChain({})))).toBe(BigInt(GENESIS + 70))
 })
 
-test('a time that a block has reached is refused, with the one that holds', async () => {
+test('a fork time that a block has reached cannot change, and the error names it', async () => {
   const path = temporaryDirectory()
   await open(path, dev())
   await expect(open(path, dev(`karst=${GENESIS}`))).rejects.toThrow(
-    `${path} has blocks up to time ${GENESIS}, whose rules have karst off, not ${GENESIS}: say --fork-time karst=off, or give --datadir another directory`,
+    `${path} has blocks up to time ${GENESIS}, which were executed with karst=off, not karst=${GENESIS}: give --fork-time karst=off, or give --datadir another directory`,
   )
   expect(readMarker(path)?.forkTimes).toBe(undefined)
   expect(karstOf(genesisOf(path))).toBe(undefined)
 
   const from0 = temporaryDirectory()
   await open(from0, dev('karst=0'))
-  await expect(open(from0, dev('karst=off'))).rejects.toThrow('say --fork-time karst=0, or')
+  await expect(open(from0, dev('karst=off'))).rejects.toThrow('give --fork-time karst=0, or')
   expect(karstOf(await open(from0, dev()))).toBe(0n)
 })
 
-test('a follower says it at each start', async () => {
+test('a follower needs its fork times at each start', async () => {
   const [made, path] = [temporaryDirectory(), temporaryDirectory()]
   await open(made, dev())
   const chain = join(made, 'genesis.json')
   const follow = (...forkTime: string[]) => followedChain({ chain, forkTime })
   expect(karstOf(await open(path, follow('karst=0')))).toBe(0n)
-  await expect(open(path, follow())).rejects.toThrow('say --fork-time karst=0, or')
+  await expect(open(path, follow())).rejects.toThrow('give --fork-time karst=0, or')
   expect(karstOf(await open(path, follow('karst=0')))).toBe(0n)
   const later = temporaryDirectory()
   expect(karstOf(await open(later, follow(`karst=${GENESIS + 1}`)))).toBe(BigInt(GENESIS + 1))
   expect(karstOf(await open(later, follow()))).toBe(undefined)
 })
 
-test('a copy of a node keeps the times of forks that its blocks have', async () => {
+test('a copy of a node stores the fork times of the blocks that it copies', async () => {
   const path = temporaryDirectory()
   const { genesisHash, chainId } = chainSpec({ name: 'xlayer' })
   const forkTimes = { karst: 1_790_000_000 }
   const about = readAbout({
-    ...{ version: CHUNK_VERSION, schema: SCHEMA_VERSION, isWhole: true, forkTimes },
-    ...{ chainId: Number(chainId), genesis: bytesToHex(genesisHash), chain: 'xlayer' },
-    ...{ first: 0, oldestState: 0, keepsDiffs: true, head: 1 },
+    version: CHUNK_VERSION,
+    schema: SCHEMA_VERSION,
+    isWhole: true,
+    forkTimes,
+    chainId: Number(chainId),
+    genesis: bytesToHex(genesisHash),
+    chain: 'xlayer',
+    first: 0,
+    oldestState: 0,
+    keepsDiffs: true,
+    head: 1,
     start: { number: 1, hash: bytesToHex(genesisHash) },
   })
-  // Nothing is asked of the node where its chain has a name.
+  // A chain with a name needs no request to the node.
   const node = { name: 'node' } as Parameters<typeof claimDirectory>[1]['node']
   for (let times = 0; times < 2; times++)
     expect(karstOf(await claimDirectory(path, { node, about, by: 'copy' }))).toBe(1_790_000_000n)
@@ -103,16 +115,16 @@ test('a copy of a node keeps the times of forks that its blocks have', async () 
   expect(readMarker(path)?.forkTimes).toEqual(forkTimes)
 })
 
-test('a record is replayed with the times of forks that its node had', async () => {
+test('a recording is replayed with the fork times of its node', async () => {
   const forkTimes = { karst: 1_790_000_000 }
-  const place = { path: '', marker: undefined, predeploysFile: undefined, nowSeconds: 0 }
+  const chainDirectory = { path: '', marker: undefined, predeploysFile: undefined, nowSeconds: 0 }
   const made = temporaryDirectory()
   await open(made, dev())
   const genesis = readFileSync(join(made, 'genesis.json'), 'utf8')
   for (const chain of [{ name: 'xlayer' }, { genesis }]) {
-    // The choice of the chain reads the head alone.
+    // The choice of the chain reads only the head.
     const head = { chain, forkTimes } as unknown as Head
     const parts = { head } as Parameters<typeof replayRole>[0]
-    expect(karstOf(chainSpec(replayRole(parts).chain.choose(place)))).toBe(1_790_000_000n)
+    expect(karstOf(chainSpec(replayRole(parts).chain.choose(chainDirectory)))).toBe(1_790_000_000n)
   }
 })

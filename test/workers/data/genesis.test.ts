@@ -1,4 +1,4 @@
-/** A development chain's directory has the genesis.json that others follow it with. */
+/** A development chain's directory has the genesis.json that followers use. */
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import { devChain } from '../../../workers/commands/dev/role.ts'
 import { openChain, provideGenesis } from '../../../workers/data/own-chain.ts'
 import { temporaryDirectory } from '../../fixtures/databases.ts'
 
-describe('a directory that was made with other flags', () => {
+describe('a directory that was created with other flags', () => {
   const flags = {
     chain: 'xlayer',
     chainId: undefined,
@@ -18,8 +18,8 @@ describe('a directory that was made with other flags', () => {
   }
   type Flags = Partial<Parameters<typeof devChain>[0]>
   const choiceOf = (more: Flags) => devChain({ ...flags, blockTimeMs: 1_000, ...more })
-  /** Of a directory that was made with the first flags, what a start with the others says. */
-  async function refusal(made: Flags, asked: Flags): Promise<string> {
+  /** Gives the refusal of a start with other flags than those with which the directory was made. */
+  async function refusal(made: Flags, requested: Flags): Promise<string> {
     const path = temporaryDirectory()
     const open = async (more: Flags) => {
       const choice = choiceOf(more)
@@ -29,29 +29,29 @@ describe('a directory that was made with other flags', () => {
       await database.close()
     }
     await open(made)
-    return open(asked).then(
+    return open(requested).then(
       () => 'opened',
       (error: Error) => error.message,
     )
   }
   const another = 'give --datadir another directory'
-  test.each<[made: Flags, asked: Flags, end: string]>([
+  test.each<[made: Flags, requested: Flags, end: string]>([
     [{}, { chainId: 31_337 }, `: leave out --chain-id, or ${another}`],
     [
       {},
       { chainId: 31_337, gasLimit: 9_000_000 },
       `: leave out --chain-id and --gas-limit, or ${another}`,
     ],
-    [{}, { chain: 'xlayer-testnet' }, `: say --chain xlayer, or ${another}`],
+    [{}, { chain: 'xlayer-testnet' }, `: give --chain xlayer, or ${another}`],
     [{ chainId: 901 }, { chainId: 902 }, `: leave out --chain-id, or ${another}`],
-  ])('%j, then %j', async (made, asked, end) => {
-    const message = await refusal(made, asked)
+  ])('is refused, with the flags to change: %j, then %j', async (made, requested, end) => {
+    const message = await refusal(made, requested)
     expect(message.slice(message.lastIndexOf(': '))).toBe(end)
   })
-  test('an id that was given when it was made need not be given again', async () => {
+  test('opens without the chain id that it was created with', async () => {
     expect(await refusal({ chainId: 901 }, {})).toBe('opened')
   })
-  test('further accounts were given, and are not, or the other way round', async () => {
+  test('is refused when the genesis allocation was given only once', async () => {
     const file = join(temporaryDirectory(), 'alloc.json')
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, JSON.stringify({ [`0x${'12'.repeat(20)}`]: { balance: '0x1' } }))
@@ -59,12 +59,12 @@ describe('a directory that was made with other flags', () => {
       `: leave out --genesis-alloc, or ${another}`,
     )
     expect(await refusal({ genesisAlloc: file }, {})).toContain(
-      `: give the --genesis-alloc FILE that it was made with, or ${another}`,
+      `: give the --genesis-alloc FILE with which the directory was created, or ${another}`,
     )
   })
 })
 
-test('makes the same chain, and is written once', () => {
+test('the genesis.json of a directory gives the same chain, and is written once', () => {
   const path = temporaryDirectory()
   const config = { chain: 'xlayer', chainId: 901, genesisAlloc: undefined, gasLimit: undefined }
   const choice = devChain({ ...config, blockTimeMs: 2_000 })
@@ -79,7 +79,7 @@ test('makes the same chain, and is written once', () => {
     ...own.chain.rulesAt(1n, 1_700_000_001n),
     hasEdits: false,
   })
-  // The contracts are in it.
+  // The allocation includes the contracts.
   expect(followed.alloc?.size).toBeGreaterThan(20)
 
   const { ino } = statSync(file)

@@ -1,4 +1,4 @@
-/** The predeployed contracts of a development chain, asked and used with viem as an application does it. */
+/** viem uses the predeployed contracts of a development chain like an application. */
 
 import { verifyMerkleProof } from '@ethereumjs/mpt'
 import fc from 'fast-check'
@@ -38,7 +38,7 @@ afterAll(async () => {
   expect(await node.stop()).toBe(0)
 })
 
-test('every one has code, and the header knows the message passer', async () => {
+test('each predeploy has code, and the header has the root of the message passer', async () => {
   for (const address of Object.values(PREDEPLOY))
     expect((await client.getCode({ address }))?.length, address).toBeGreaterThan(20)
   const genesis = (await call(node.url, 'eth_getBlockByNumber', ['0x0', false])) as Record<
@@ -51,7 +51,7 @@ test('every one has code, and the header knows the message passer', async () => 
     blockNumber: 0n,
   })
   expect(genesis['withdrawalsRoot']).toBe(storageHash)
-  // Of nothing but the two slots of its proxy, as in X Layer's own first header.
+  // The storage has only the two slots of the proxy, like in X Layer's own first header.
   expect(storageHash).toBe(bytesToHex(chainSpec({ name: 'xlayer' }).genesisHeader.withdrawalsRoot!))
   const options = { name: 'xlayer', dev: { genesisTimestamp: Number(genesis['timestamp']) } }
   const bare = chainSpec(options)
@@ -60,7 +60,7 @@ test('every one has code, and the header knows the message passer', async () => 
   )
 })
 
-describe('proxies', () => {
+describe('the proxies', () => {
   const IMPLEMENTATION = '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc'
   const ADMIN = '0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103'
   const proxyAbi = parseAbi([
@@ -82,35 +82,40 @@ describe('proxies', () => {
     ([name, address]) => address.startsWith('0x4200') && name !== 'weth',
   )
 
-  test.each(proxied)('%s', async (_name, address) => {
-    const implementation = implementationOf(address)
-    const slot = (name: Hex) => client.getStorageAt({ address, slot: name })
-    expect(await slot(IMPLEMENTATION)).toBe(pad(implementation))
-    expect(await slot(ADMIN)).toBe(pad(PREDEPLOY.proxyAdmin))
-    expect((await client.getCode({ address: implementation }))!.length).toBeGreaterThan(200)
-    // Who asks without a name sees the proxy, as on every OP chain.
-    const asked = { address, abi: proxyAbi } as const
-    const read = { ...asked, functionName: 'implementation' } as const
-    expect(await client.readContract({ ...read, account: zeroAddress })).toBe(
-      getAddress(implementation),
-    )
-    expect(
-      await client.readContract({ ...asked, functionName: 'admin', account: zeroAddress }),
-    ).toBe(PREDEPLOY.proxyAdmin)
-    await expect(client.readContract({ ...read, account: accountOf(1).address })).rejects.toThrow()
-    expect(
-      await client.readContract({
-        ...admin,
-        functionName: 'getProxyImplementation',
-        args: [address],
-      }),
-    ).toBe(getAddress(implementation))
-    expect(
-      await client.readContract({ ...admin, functionName: 'getProxyAdmin', args: [address] }),
-    ).toBe(PREDEPLOY.proxyAdmin)
-  })
+  test.each(proxied)(
+    'have implementation and admin like on OP chains: %s',
+    async (_name, address) => {
+      const implementation = implementationOf(address)
+      const slot = (name: Hex) => client.getStorageAt({ address, slot: name })
+      expect(await slot(IMPLEMENTATION)).toBe(pad(implementation))
+      expect(await slot(ADMIN)).toBe(pad(PREDEPLOY.proxyAdmin))
+      expect((await client.getCode({ address: implementation }))!.length).toBeGreaterThan(200)
+      // A caller without an address sees the proxy, like on every OP chain.
+      const requested = { address, abi: proxyAbi } as const
+      const read = { ...requested, functionName: 'implementation' } as const
+      expect(await client.readContract({ ...read, account: zeroAddress })).toBe(
+        getAddress(implementation),
+      )
+      expect(
+        await client.readContract({ ...requested, functionName: 'admin', account: zeroAddress }),
+      ).toBe(PREDEPLOY.proxyAdmin)
+      await expect(
+        client.readContract({ ...read, account: accountOf(1).address }),
+      ).rejects.toThrow()
+      expect(
+        await client.readContract({
+          ...admin,
+          functionName: 'getProxyImplementation',
+          args: [address],
+        }),
+      ).toBe(getAddress(implementation))
+      expect(
+        await client.readContract({ ...admin, functionName: 'getProxyAdmin', args: [address] }),
+      ).toBe(PREDEPLOY.proxyAdmin)
+    },
+  )
 
-  test('the owner upgrades, nobody else', async () => {
+  test('can be upgraded by the owner, and by nobody else', async () => {
     const vault = PREDEPLOY.operatorFeeVault
     const abi = parseAbi(['function totalProcessed() view returns (uint256)'])
     const upgrade = { ...admin, functionName: 'upgrade', args: [vault, PREDEPLOY.weth] } as const
@@ -169,9 +174,9 @@ const l1BlockAbi = parseAbi([
   'function daFootprintGasScalar() view returns (uint16)',
 ])
 
-test('L1Block says what the first transaction of its block says, to multicall too', async () => {
+test('L1Block reports the first transaction of its block, also in a multicall', async () => {
   const block = await client.getBlock({ blockTag: 'latest', includeTransactions: true })
-  const told = decodeL1Attributes(hexToBytes(block.transactions[0]!.input))!.attributes
+  const reported = decodeL1Attributes(hexToBytes(block.transactions[0]!.input))!.attributes
   const names = l1BlockAbi.map(({ name }) => name)
   const values = await client.multicall({
     allowFailure: false,
@@ -185,22 +190,22 @@ test('L1Block says what the first transaction of its block says, to multicall to
   const found = Object.fromEntries(names.map((name, index) => [name, values[index]]))
   const hex = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
   expect(found).toEqual({
-    number: told.number,
-    timestamp: told.timestamp,
-    basefee: told.baseFee,
-    hash: hex(told.hash),
-    sequenceNumber: told.sequenceNumber,
-    batcherHash: hex(told.batcherHash),
-    blobBaseFee: told.blobBaseFee,
-    baseFeeScalar: Number(told.baseFeeScalar),
-    blobBaseFeeScalar: Number(told.blobBaseFeeScalar),
-    operatorFeeScalar: Number(told.operatorFeeScalar),
-    operatorFeeConstant: told.operatorFeeConstant,
-    daFootprintGasScalar: Number(told.daFootprintGasScalar),
+    number: reported.number,
+    timestamp: reported.timestamp,
+    basefee: reported.baseFee,
+    hash: hex(reported.hash),
+    sequenceNumber: reported.sequenceNumber,
+    batcherHash: hex(reported.batcherHash),
+    blobBaseFee: reported.blobBaseFee,
+    baseFeeScalar: Number(reported.baseFeeScalar),
+    blobBaseFeeScalar: Number(reported.blobBaseFeeScalar),
+    operatorFeeScalar: Number(reported.operatorFeeScalar),
+    operatorFeeConstant: reported.operatorFeeConstant,
+    daFootprintGasScalar: Number(reported.daFootprintGasScalar),
   })
 })
 
-test('only the depositor writes L1Block', async () => {
+test('L1Block can be written by the depositor only', async () => {
   const abi = parseAbi(['function setL1BlockValuesJovian()', 'error NotDepositor()'])
   const setting = {
     address: PREDEPLOY.l1Block,
@@ -210,7 +215,7 @@ test('only the depositor writes L1Block', async () => {
   await expect(client.simulateContract(setting)).rejects.toThrow('NotDepositor()')
 })
 
-describe('GasPriceOracle', () => {
+describe('the GasPriceOracle', () => {
   const abi = parseAbi([
     'function getL1Fee(bytes) view returns (uint256)',
     'function getL1GasUsed(bytes) view returns (uint256)',
@@ -218,7 +223,7 @@ describe('GasPriceOracle', () => {
     'function getOperatorFee(uint256) view returns (uint256)',
     'function overhead() view returns (uint256)',
   ])
-  /** A word of storage whose fields end `from` bytes before its end. */
+  /** Makes a word of storage from fields that end `from` bytes before its end. */
   const word = (...fields: (readonly [value: bigint, from: number])[]) =>
     numberToHex(
       fields.reduce((sum, [value, from]) => sum | (value << BigInt(8 * from)), 0n),
@@ -245,7 +250,7 @@ describe('GasPriceOracle', () => {
       ],
     },
   ]
-  async function ask(functionName: (typeof abi)[number]['name'], argument: Hex | bigint) {
+  async function request(functionName: (typeof abi)[number]['name'], argument: Hex | bigint) {
     const { data } = await client.call({
       to: PREDEPLOY.gasPriceOracle,
       data: encodeFunctionData({ abi, functionName, args: [argument] } as Parameters<
@@ -258,7 +263,7 @@ describe('GasPriceOracle', () => {
   }
   const perByte = FEES.baseScalar * 16n * FEES.base + FEES.blobScalar * FEES.blob
   function expected(data: Hex) {
-    // The signature that the unsigned transaction does not have counts 68 bytes.
+    // The signature that the unsigned transaction lacks counts 68 bytes.
     const length = BigInt(fastlzLength(hexToBytes(data)) + 68)
     const estimate = 836_500n * length - 42_585_600n
     const size = estimate < 100_000_000n ? 100_000_000n : estimate
@@ -266,9 +271,10 @@ describe('GasPriceOracle', () => {
   }
   const hex = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
   async function check(data: Hex): Promise<void> {
-    expect({ fee: await ask('getL1Fee', data), gas: await ask('getL1GasUsed', data) }).toEqual(
-      expected(data),
-    )
+    expect({
+      fee: await request('getL1Fee', data),
+      gas: await request('getL1GasUsed', data),
+    }).toEqual(expected(data))
   }
 
   const transfer = serializeTransaction({
@@ -284,14 +290,14 @@ describe('GasPriceOracle', () => {
     ['a byte', '0x00'],
     ['a transfer', transfer],
     ['twelve bytes, too few to compress', `0x${'ab'.repeat(12)}`],
-    ['thirteen', `0x${'ab'.repeat(13)}`],
-    ['sixteen', `0x${'ab'.repeat(16)}`],
+    ['thirteen bytes', `0x${'ab'.repeat(13)}`],
+    ['sixteen bytes', `0x${'ab'.repeat(16)}`],
     ['a run longer than one copy', `0x${'00'.repeat(1_000)}`],
-    ['a repetition', `0x${'0123456789abcdef'.repeat(100)}`],
-    ['its own code', `0x${'6080604052'.repeat(33)}${'5b5f5ffd'.repeat(50)}`],
-  ])('%s: as the chain charges', async (_, data) => check(data))
+    ['a repeated text', `0x${'0123456789abcdef'.repeat(100)}`],
+    ['contract code', `0x${'6080604052'.repeat(33)}${'5b5f5ffd'.repeat(50)}`],
+  ])('computes the L1 fee that the chain charges: %s', async (_, data) => check(data))
 
-  test('any bytes: as the chain charges', async () => {
+  test('computes the L1 fee that the chain charges, for any bytes', async () => {
     const noise = fc.uint8Array({ maxLength: 300 })
     const repetitive = fc.array(fc.constantFrom(0, 1, 2, 255), { maxLength: 600 })
     const data = fc.oneof(
@@ -304,14 +310,14 @@ describe('GasPriceOracle', () => {
     )
   })
 
-  test('the upper bound bounds, the operator fee is Jovian’s, the old figures are gone', async () => {
+  test('has an upper bound and the Jovian operator fee, but no deprecated values', async () => {
     const incompressible = hex(
       Uint8Array.from({ length: 500 }, (_, at) => (at * at * 31 + at * 7) & 255),
     )
-    expect(await ask('getL1FeeUpperBound', 500n)).toBeGreaterThanOrEqual(
+    expect(await request('getL1FeeUpperBound', 500n)).toBeGreaterThanOrEqual(
       expected(incompressible).fee,
     )
-    expect(await ask('getOperatorFee', 21_000n)).toBe(
+    expect(await request('getOperatorFee', 21_000n)).toBe(
       21_000n * OPERATOR.scalar * 100n + OPERATOR.constant,
     )
     await expect(
@@ -320,7 +326,7 @@ describe('GasPriceOracle', () => {
   })
 })
 
-test('a withdrawal is initiated, and proven by the storage of the message passer', async () => {
+test('a withdrawal is initiated and proven by the storage of the message passer', async () => {
   const { address } = accountOf(0)
   const hash = await client.initiateWithdrawal({
     request: { gas: 21_000n, to: address, value: 5n, data: '0xc0ffee' },
@@ -362,7 +368,7 @@ test('a withdrawal is initiated, and proven by the storage of the message passer
   expect(await verifyMerkleProof(hexToBytes(keccak256(slot)), nodes)).toEqual(Uint8Array.of(1))
 })
 
-test('WETH wraps, moves by allowance, and unwraps', async () => {
+test('WETH can be wrapped, transferred by allowance and unwrapped', async () => {
   const abi = parseAbi([
     'function deposit() payable',
     'function withdraw(uint256)',
@@ -414,8 +420,8 @@ test('WETH wraps, moves by allowance, and unwraps', async () => {
   ).rejects.toThrow('reverted')
 })
 
-test('the CREATE2 factory deploys where it says', async () => {
-  // Returns one byte of code: STOP.
+test('the CREATE2 factory deploys at the computed address', async () => {
+  // The init code returns one byte of code: STOP.
   const bytecode = '0x60016000f3' as const
   const hash = await client.sendTransaction({
     to: PREDEPLOY.create2,
@@ -440,8 +446,8 @@ test('a fee vault pays out to the last of the funded accounts', async () => {
   ])
   const vault = { address: PREDEPLOY.baseFeeVault, abi } as const
   const recipient = await client.readContract({ ...vault, functionName: 'recipient' })
-  const held = await client.getBalance({ address: vault.address, blockTag: 'pending' })
-  expect(held).toBeGreaterThan(0n)
+  const vaultBalance = await client.getBalance({ address: vault.address, blockTag: 'pending' })
+  expect(vaultBalance).toBeGreaterThan(0n)
   const before = await client.getBalance({ address: recipient, blockTag: 'pending' })
   const hash = await client.writeContract({ ...vault, functionName: 'withdraw' })
   const receipt = await client.waitForTransactionReceipt({ hash })
@@ -450,9 +456,9 @@ test('a fee vault pays out to the last of the funded accounts', async () => {
     client.getBalance({ address: recipient, blockTag: 'pending' }),
   ])
   expect(receipt.logs).toHaveLength(2)
-  expect(total).toBeGreaterThanOrEqual(held)
+  expect(total).toBeGreaterThanOrEqual(vaultBalance)
   expect(after - before).toBe(total)
-  // What this very transaction paid came afterwards.
+  // The payment of this transaction itself came afterwards.
   expect(
     hexToBigInt(
       (await call(`${node.url}/flashblocks`, 'eth_getBalance', [vault.address, 'pending'])) as Hex,

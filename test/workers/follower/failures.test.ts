@@ -1,4 +1,4 @@
-/** What is said of a node that cannot be used: what happened, and what to do. */
+/** The report of an unusable node states what happened and what to do. */
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
@@ -23,8 +23,8 @@ async function listening(server: ReturnType<typeof createTcpServer>): Promise<st
   })
   return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }
-const answering = (answer: (response: ServerResponse) => void) =>
-  listening(createServer((_, response) => answer(response)))
+const respondWith = (respond: (response: ServerResponse) => void) =>
+  listening(createServer((_, response) => respond(response)))
 const sending = (bytes: Uint8Array | undefined) =>
   listening(
     createTcpServer((socket) => {
@@ -33,7 +33,7 @@ const sending = (bytes: Uint8Array | undefined) =>
     }),
   )
 const status = (code: number, body: string) =>
-  answering((response) => void response.writeHead(code).end(body))
+  respondWith((response) => void response.writeHead(code).end(body))
 
 async function failureOf(url: string): Promise<UpstreamError> {
   const upstream = openUpstream(url, { ...DEFAULT_UPSTREAM_LIMITS, upstreamCallMs: 400 })
@@ -55,16 +55,16 @@ const gone = async () => {
 const cases: [what: string, open: () => Promise<string>, scheme: string, words: RegExp][] = [
   ['refused', gone, 'http', /nothing listens there \(ECONNREFUSED\): start that node/],
   ['refused', gone, 'ws', /nothing listens there \(ECONNREFUSED\): start that node/],
-  ['401', () => status(401, '{"message":"no"}'), 'http', /HTTP 401: it wants a key, or a user/],
-  ['401', () => status(401, 'no'), 'ws', /HTTP 401: it wants a key, or a user/],
+  ['401', () => status(401, '{"message":"no"}'), 'http', /HTTP 401: it requires a key, or a user/],
+  ['401', () => status(401, 'no'), 'ws', /HTTP 401: it requires a key, or a user/],
   ['403', () => status(403, 'no'), 'http', /HTTP 403: it refuses this client/],
   ['404', () => status(404, '<html>'), 'http', /HTTP 404: it has no such path/],
   ['429', () => status(429, ''), 'http', /wants fewer requests/],
-  ['502', () => status(502, '<html>'), 'http', /HTTP 502: the node behind it does not answer/],
-  ['502', () => status(502, '<html>'), 'ws', /HTTP 502: the node behind it does not answer/],
+  ['502', () => status(502, '<html>'), 'http', /HTTP 502: the node behind it does not respond/],
+  ['502', () => status(502, '<html>'), 'ws', /HTTP 502: the node behind it does not respond/],
   [
     'silence',
-    () => answering(() => {}),
+    () => respondWith(() => {}),
     'http',
     /no answer from .* within 400 ms: look at that node/,
   ],
@@ -72,44 +72,57 @@ const cases: [what: string, open: () => Promise<string>, scheme: string, words: 
     'HTML',
     () => status(200, '\n<!doctype html>'),
     'http',
-    /a web page, and no JSON: look at its URL/,
+    /a web page instead of JSON: check its URL/,
   ],
-  ['an empty page', () => status(200, ''), 'http', /answered with nothing: look at its URL/],
-  ['TLS where HTTP is meant', () => sending(ALERT), 'http', /it speaks TLS: say https:/],
-  ['TLS where HTTP is meant', () => sending(ALERT), 'ws', /it speaks TLS: say https:/],
+  ['an empty page', () => status(200, ''), 'http', /answered with an empty body: check its URL/],
+  ['an HTTP URL of a TLS port', () => sending(ALERT), 'http', /it speaks TLS: use https:/],
+  ['a WebSocket URL of a TLS port', () => sending(ALERT), 'ws', /it speaks TLS: use https:/],
   [
-    'TLS that says so',
+    'a TLS port that explains itself',
     () => status(400, 'The plain HTTP request was sent to HTTPS port'),
     'http',
     /it speaks TLS/,
   ],
-  ['HTTP where TLS is meant', () => status(200, '{}'), 'https', /it speaks no TLS: say http:/],
-  ['HTTP where TLS is meant', () => status(200, '{}'), 'wss', /it speaks no TLS: say http:/],
   [
-    'a connection that is cut',
+    'an HTTPS URL of a plain port',
+    () => status(200, '{}'),
+    'https',
+    /it does not speak TLS: use http:/,
+  ],
+  [
+    'a secure WebSocket URL of a plain port',
+    () => status(200, '{}'),
+    'wss',
+    /it does not speak TLS: use http:/,
+  ],
+  [
+    'a lost connection',
     () => sending(undefined),
     'http',
-    /closed the connection without an answer/,
+    /closed the connection without a response/,
   ],
   [
-    'what is no HTTP',
+    'bytes that are not HTTP',
     () => sending(Buffer.from('SSH-2.0\r\n')),
     'http',
-    /what is not HTTP: look at its port/,
+    /response is not HTTP: check its port/,
   ],
 ]
-describe('the operator is told', () => {
-  test.each(cases)('%s', async (_, open, scheme, words) => {
-    const address = await open()
-    const error = await failureOf(`${scheme}://${address}/path?key=secret`)
-    expect(error.message).toMatch(words)
-    expect(error.message).not.toContain('secret')
-    expect(outsideText(error)).not.toContain(address)
-    expect(outsideText(error)).toMatch(/the upstream/)
-  })
+describe('an upstream failure', () => {
+  test.each(cases)(
+    'has a cause and advice for the operator, and no secrets: %s',
+    async (_, open, scheme, words) => {
+      const address = await open()
+      const error = await failureOf(`${scheme}://${address}/path?key=secret`)
+      expect(error.message).toMatch(words)
+      expect(error.message).not.toContain('secret')
+      expect(outsideText(error)).not.toContain(address)
+      expect(outsideText(error)).toMatch(/the upstream/)
+    },
+  )
 })
 
-test('clients are told of the kind alone', () => {
+test('clients learn only the kind of an upstream failure', () => {
   const refused = { code: -32000, message: 'see https://rpc.host/key or [::1]:8545' }
   const texts = [
     outsideText(new UpstreamError('unreachable', 'http://a.host: down'), 'the sequencer'),

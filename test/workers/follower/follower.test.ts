@@ -1,4 +1,4 @@
-/** The follower's thread between real upstreams over HTTP and a real writer. */
+/** The follower's thread runs between real upstreams over HTTP and a real writer. */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ import { CHAIN_OPTION, createProducer, type ProducedBlock, send } from '../../fi
 import { WriterWorld } from '../../fixtures/writer-world.ts'
 
 const BLOCKS = 40
-/** One chain of BLOCKS, and another that leaves it 3 blocks below its end and is 2 longer. */
+/** One chain has BLOCKS; the branch leaves it 3 blocks below its end and is 2 longer. */
 let chain: readonly ProducedBlock[]
 let branch: readonly ProducedBlock[]
 beforeAll(async () => {
@@ -54,7 +54,7 @@ async function openUpstreams(count: number, blocks: number) {
 
 class Node {
   readonly world: WriterWorld
-  readonly told: FromFollower[] = []
+  readonly received: FromFollower[] = []
   readonly toWriter: FollowerToWriter[] = []
   worker!: Worker
   #port!: MessagePort
@@ -75,12 +75,17 @@ class Node {
     more: Partial<Pick<FollowerData, 'sequencer' | 'limits'>> = {},
   ): void {
     const { port1: writer, port2: toFollower } = new MessageChannel()
-    const { port1: keeper, port2: keeperEnd } = new MessageChannel()
+    const { port1: persistence, port2: persistenceEnd } = new MessageChannel()
     this.#port = writer as unknown as MessagePort
     const data: FollowerData = {
-      ...{ database: this.world.database.share(), views: this.world.views, thread: 3 },
-      ...{ chain: CHAIN_OPTION, engine: 'reference', undoBlocks: 64, sequencer: undefined },
-      keeper: keeperEnd as unknown as MessagePort,
+      database: this.world.database.share(),
+      views: this.world.views,
+      thread: 3,
+      chain: CHAIN_OPTION,
+      engine: 'reference',
+      undoBlocks: 64,
+      sequencer: undefined,
+      persistence: persistenceEnd as unknown as MessagePort,
       writer: toFollower as unknown as MessagePort,
       upstreams: upstreams.map(({ url }) => url),
       limits: DEFAULT_UPSTREAM_LIMITS,
@@ -89,11 +94,11 @@ class Node {
     }
     const worker = new Worker(new URL('../../../workers/follower/follower.ts', import.meta.url), {
       workerData: data,
-      transferList: [toFollower, keeperEnd],
+      transferList: [toFollower, persistenceEnd],
     })
     this.worker = worker
     worker.on('message', (message: FromFollower) => {
-      this.told.push(message)
+      this.received.push(message)
       this.#changed()
     })
     writer.on('message', (message: FollowerToWriter) => {
@@ -103,7 +108,7 @@ class Node {
     })
     closers.push(() => {
       writer.close()
-      keeper.close()
+      persistence.close()
     })
     this.post({ type: 'start' })
   }
@@ -113,7 +118,7 @@ class Node {
     this.#applying = this.#applying.then(async () => {
       await world.apply({ type: 'sealed', block })
       await world.settle({ ticks: true })
-      this.say({ type: 'published' })
+      this.send({ type: 'published' })
       this.#changed()
     })
   }
@@ -124,11 +129,11 @@ class Node {
   post(message: ToFollower): void {
     this.worker.postMessage(message)
   }
-  say(message: WriterToFollower): void {
+  send(message: WriterToFollower): void {
     this.#port.postMessage(message)
   }
 
-  /** Resolves when `isSo`, looked at whenever something was said. */
+  /** Resolves when the condition holds, which is checked after each message. */
   async until(isSo: () => boolean): Promise<void> {
     while (!isSo()) {
       const { promise, resolve } = Promise.withResolvers<void>()
@@ -143,12 +148,12 @@ class Node {
   }
   async status(isIt: (status: TrackerStatus) => boolean): Promise<void> {
     await this.until(() => {
-      const last = this.told.findLast((message) => message.type === 'status')
+      const last = this.received.findLast((message) => message.type === 'status')
       return last !== undefined && isIt(last.status)
     })
   }
   of<T extends FromFollower['type']>(type: T) {
-    return this.told.filter((message) => message.type === type) as (FromFollower & {
+    return this.received.filter((message) => message.type === type) as (FromFollower & {
       readonly type: T
     })[]
   }
@@ -161,8 +166,8 @@ class Node {
   }
 }
 
-describe('follows', () => {
-  test('from nothing, then each new head, with the tags; and goes on from its own head', async () => {
+describe('the follower', () => {
+  test('follows from an empty database, and continues from its head after a restart', async () => {
     const [upstream] = (await openUpstreams(1, BLOCKS - 5)) as [ChainUpstream]
     const node = await Node.open()
     node.start([upstream])
@@ -171,17 +176,17 @@ describe('follows', () => {
       upstream.blocks = chain.slice(0, head)
       await node.canonicalIs(chain[head - 1]!)
     }
-    const marks = () => node.toWriter.filter((message) => message.type === 'marks')
-    await node.until(() => marks().some(({ safe, finalized }) => safe - finalized === 5))
-    for (const { safe, finalized } of marks()) {
+    const labelledHeads = () => node.toWriter.filter((message) => message.type === 'marks')
+    await node.until(() => labelledHeads().some(({ safe, finalized }) => safe - finalized === 5))
+    for (const { safe, finalized } of labelledHeads()) {
       expect(safe).toBeGreaterThanOrEqual(finalized)
       expect(safe).toBeLessThanOrEqual(BLOCKS - 5)
     }
-    // Executed by the writer from the same transactions, and come out as the same blocks.
+    // The writer executed the same transactions, and got the same blocks.
     expect(node.world.count('canonical_mismatch')).toBe(0)
     await node.stop()
     expect(node.of('ready').length).toBe(1)
-    expect(node.told.at(-1)).toEqual({ type: 'stopped' })
+    expect(node.received.at(-1)).toEqual({ type: 'stopped' })
     expect(node.of('warning')).toEqual([])
 
     upstream.blocks = chain
@@ -193,7 +198,7 @@ describe('follows', () => {
     await node.stop()
   })
 
-  test('heads that are told over a WebSocket', async () => {
+  test('follows new heads over a WebSocket', async () => {
     const [upstream] = (await openUpstreams(1, 3)) as [ChainUpstream]
     const node = await Node.open()
     node.start([{ url: upstream.url.replace('http', 'ws') }])
@@ -204,7 +209,7 @@ describe('follows', () => {
       upstream.grow(chain.slice(0, head))
       await node.canonicalIs(chain[head - 1]!)
     }
-    // Nobody has asked.
+    // The follower sent no request for the head.
     expect(upstream.calls.filter(({ params }) => params[0] === 'latest')).toEqual([])
     upstream.dropConnections()
     upstream.grow(chain.slice(0, 20))
@@ -212,7 +217,7 @@ describe('follows', () => {
     await node.stop()
   })
 
-  test('a chain that is replaced, oldest block first', async () => {
+  test('follows a reorg, oldest block first', async () => {
     const [upstream] = (await openUpstreams(1, BLOCKS)) as [ChainUpstream]
     const node = await Node.open()
     node.start([upstream])
@@ -230,7 +235,7 @@ describe('follows', () => {
     await node.stop()
   })
 
-  test('three upstreams of which one is dead, and one dies', async () => {
+  test('follows three upstreams of which one is dead and one dies later', async () => {
     const upstreams = (await openUpstreams(3, 10)) as [ChainUpstream, ChainUpstream, ChainUpstream]
     const [dead, dying, living] = upstreams
     dead.close()
@@ -247,7 +252,7 @@ describe('follows', () => {
     await node.stop()
   })
 
-  test('one that lies is outvoted, and said to be', async () => {
+  test('outvotes an upstream that lies, and reports it', async () => {
     const upstreams = (await openUpstreams(3, BLOCKS)) as [
       ChainUpstream,
       ChainUpstream,
@@ -264,7 +269,7 @@ describe('follows', () => {
     await node.stop()
   })
 
-  test('a block that the writer refuses is asked for elsewhere; where all give it, the chain is halted', async () => {
+  test('asks others for a refused block, and halts when all give the same one', async () => {
     const upstreams = (await openUpstreams(2, 5)) as [ChainUpstream, ChainUpstream]
     const node = await Node.open()
     node.start(upstreams)
@@ -276,64 +281,65 @@ describe('follows', () => {
       node.toWriter.filter((one) => one.type === 'sealed' && one.block.number === 6).length ===
       times
     await node.until(isSealed(1))
-    node.say({ type: 'refused', number: 6, hash: refused!.hash, field: 'stateRoot' })
+    node.send({ type: 'refused', number: 6, hash: refused!.hash, field: 'stateRoot' })
     await node.until(() => node.of('halted').length > 0)
     expect(node.of('halted')[0]?.message).toBe(
       `block 6 is ${bytesToHex(refused!.hash)} at ${upstreams[0].url} and ${upstreams[1].url}, but its stateRoot is not what this node computes`,
     )
-    // It is not sent again.
+    // The block is not sent again.
     expect(isSealed(1)()).toBe(true)
     await node.stop()
   })
 })
 
-describe('while the upstreams of the start are looked at', () => {
+describe('a follower whose first upstream check takes long', () => {
   async function startWithSilent() {
     const [upstream] = (await openUpstreams(1, 3)) as [ChainUpstream]
-    const asked = Promise.withResolvers<IncomingMessage>()
-    upstream.misbehave = asked.resolve
+    const request = Promise.withResolvers<IncomingMessage>()
+    upstream.misbehave = request.resolve
     const node = await Node.open()
     node.start([upstream])
-    const { socket } = await asked.promise
+    const { socket } = await request.promise
     return { node, upstream, socket }
   }
 
-  test('a stop is heard', async () => {
+  test('can be stopped', async () => {
     const { node } = await startWithSilent()
     await node.stop()
-    expect(node.told).toEqual([{ type: 'stopped' }])
+    expect(node.received).toEqual([{ type: 'stopped' }])
   })
 
-  test('what is asked is answered after them', async () => {
+  test('answers requests after the check', async () => {
     const { node, upstream, socket } = await startWithSilent()
     const call = { type: 'forward', request: 7, method: 'eth_chainId', params: '[]' } as const
     node.post({ ...call, to: 'upstream', client: '' })
     upstream.misbehave = undefined
     socket.destroy()
     await node.until(() => node.of('forwarded').length > 0)
-    expect(node.of('forwarded')).toMatchObject([{ request: 7, answer: { result: '"0xc4"' } }])
+    expect(node.of('forwarded')).toMatchObject([{ request: 7, response: { result: '"0xc4"' } }])
     await node.stop()
   })
 })
 
-describe('the start is refused', () => {
+describe('the start of a follower', () => {
   const OTHER_HASH = `0x${'12'.repeat(32)}`
-  const cases: [what: string, answer: NonNullable<ChainUpstream['answer']>, message: string][] = [
+  const cases: [what: string, response: NonNullable<ChainUpstream['respond']>, message: string][] =
     [
-      'another chain id',
-      ({ method }) => (method === 'eth_chainId' ? { result: '0x1' } : undefined),
-      ' has chain 1, not 196 (xlayer): give another --upstream, or another --chain',
-    ],
-    [
-      'another first block',
-      ({ method }) =>
-        method === 'eth_getBlockByNumber' ? { result: { hash: OTHER_HASH } } : undefined,
-      ` has block ${OTHER_HASH} as 0, the first of xlayer is 0x`,
-    ],
-  ]
-  test.each(cases)('%s', async (_, answer, message) => {
+      [
+        'another chain id',
+        ({ method }) => (method === 'eth_chainId' ? { result: '0x1' } : undefined),
+        ' has chain 1, not 196 (xlayer): give another --upstream, or another --chain',
+      ],
+      [
+        'another first block',
+        ({ method }) =>
+          method === 'eth_getBlockByNumber' ? { result: { hash: OTHER_HASH } } : undefined,
+        ` has block ${OTHER_HASH} as 0, the first of xlayer is 0x`,
+      ],
+    ]
+  test.each(cases)('is refused for %s', async (_, respond, message) => {
     const [good, wrong] = (await openUpstreams(2, 1)) as [ChainUpstream, ChainUpstream]
-    wrong.answer = answer
+    wrong.respond = respond
     const node = await Node.open()
     node.start([good, wrong])
     await node.until(() => node.of('failed').length > 0)
@@ -342,9 +348,9 @@ describe('the start is refused', () => {
     await once(node.worker, 'exit')
   })
 
-  test('not for one that does not answer: it is asked again before it is used', async () => {
+  test('is not refused for a dead upstream, which is checked before it is used', async () => {
     const [good, late] = (await openUpstreams(2, 3)) as [ChainUpstream, ChainUpstream]
-    late.answer = ({ method }) => (method === 'eth_chainId' ? { result: '0x1' } : undefined)
+    late.respond = ({ method }) => (method === 'eth_chainId' ? { result: '0x1' } : undefined)
     late.misbehave = (request) => request.socket.destroy()
     const node = await Node.open()
     node.start([late, good], { limits: { ...DEFAULT_UPSTREAM_LIMITS, upstreamRestMs: 100 } })
@@ -358,28 +364,28 @@ describe('the start is refused', () => {
     await node.stop()
   })
 
-  test('not for one without the first block, were it the only one: it is followed once it has it', async () => {
+  test('is not refused for an upstream without the first block, which may come later', async () => {
     const [upstream] = (await openUpstreams(1, 3)) as [ChainUpstream]
-    upstream.answer = ({ method, params }) =>
+    upstream.respond = ({ method, params }) =>
       method === 'eth_getBlockByNumber' && params[0] === '0x0' ? { result: null } : undefined
     const node = await Node.open()
     node.start([upstream], { limits: { ...DEFAULT_UPSTREAM_LIMITS, upstreamRestMs: 100 } })
     await node.until(() => node.of('warning').length > 0)
     expect(node.of('warning')[0]?.message).toContain(`${upstream.url} has no block 0`)
     expect(node.of('ready').length).toBe(1)
-    upstream.answer = undefined
+    upstream.respond = undefined
     await node.canonicalIs(chain[2]!)
     await node.stop()
   })
 })
 
-describe('what others answer', () => {
+describe('a forwarded request', () => {
   const forward = (to: 'upstream' | 'sequencer', method: string, params = '[]') =>
     ({ type: 'forward', request: 7, method, params, to, client: 'somebody' }) as const
-  async function answered(node: Node, message: ToFollower) {
+  async function responseTo(node: Node, message: ToFollower) {
     node.post(message)
     await node.until(() => node.of('forwarded').length > 0)
-    return node.of('forwarded').at(-1)?.answer
+    return node.of('forwarded').at(-1)?.response
   }
   let node: Node
   let upstream: ChainUpstream
@@ -396,64 +402,65 @@ describe('what others answer', () => {
     for (const end of ends.reverse()) await end()
   })
   beforeEach(() => {
-    node.told.length = 0
+    node.received.length = 0
     for (const one of [upstream, sequencer]) {
-      one.answer = undefined
+      one.respond = undefined
       one.misbehave = undefined
     }
   })
   const limits = { ...DEFAULT_UPSTREAM_LIMITS, forwardMs: 500 }
 
-  test('a transaction goes to the sequencer, and its error comes back as it is', async () => {
+  test('with a transaction reaches the sequencer, and its error comes back unchanged', async () => {
     const error = { code: -32003, message: 'nonce too low', data: { next: 7 } }
-    sequencer.answer = ({ method }) => (method === 'eth_sendRawTransaction' ? { error } : undefined)
+    sequencer.respond = ({ method }) =>
+      method === 'eth_sendRawTransaction' ? { error } : undefined
     expect(
-      await answered(node, forward('sequencer', 'eth_sendRawTransaction', '["0x02"]')),
+      await responseTo(node, forward('sequencer', 'eth_sendRawTransaction', '["0x02"]')),
     ).toEqual({ error })
     expect(sequencer.calls.at(-1)).toMatchObject({ params: ['0x02'] })
     expect(upstream.calls.some(({ method }) => method === 'eth_sendRawTransaction')).toBe(false)
   })
-  test('a result comes back as text', async () => {
-    upstream.answer = ({ method }) =>
+  test('returns its result as text', async () => {
+    upstream.respond = ({ method }) =>
       method === 'eth_getBalance' ? { result: { balance: '0x1' } } : undefined
-    expect(await answered(node, forward('upstream', 'eth_getBalance'))).toEqual({
+    expect(await responseTo(node, forward('upstream', 'eth_getBalance'))).toEqual({
       result: '{"balance":"0x1"}',
     })
   })
-  test('silence is said to be that', async () => {
+  test('reports that the sequencer did not respond', async () => {
     sequencer.misbehave = () => {}
-    expect(await answered(node, forward('sequencer', 'eth_sendRawTransaction'))).toEqual({
+    expect(await responseTo(node, forward('sequencer', 'eth_sendRawTransaction'))).toEqual({
       silent: 'the sequencer gave no answer in time',
     })
   })
-  test('a connection that breaks may have taken the transaction, one that never was has not', async () => {
+  test('distinguishes a broken connection from one that never opened', async () => {
     const send = forward('sequencer', 'eth_sendRawTransaction')
-    // It shows its chain again, because it was silent before.
-    expect(await answered(node, send)).toMatchObject({ error: { code: -32601 } })
-    node.told.length = 0
+    // The sequencer shows its chain again, because it was silent before.
+    expect(await responseTo(node, send)).toMatchObject({ error: { code: -32601 } })
+    node.received.length = 0
     sequencer.misbehave = (request) => request.socket.destroy()
-    expect(await answered(node, send)).toEqual({
+    expect(await responseTo(node, send)).toEqual({
       silent: 'the sequencer gave no answer that can be read',
     })
     sequencer.close()
-    node.told.length = 0
-    expect(await answered(node, send)).toMatchObject({
+    node.received.length = 0
+    expect(await responseTo(node, send)).toMatchObject({
       error: { message: 'the sequencer cannot be reached' },
     })
   })
-  test('an error that names whom the upstream has asked names it no more', async () => {
+  test('hides the addresses in an error of the upstream', async () => {
     const error = { code: -32000, message: 'Post "http://10.0.0.7:8551/key": refused' }
-    upstream.answer = ({ method }) => (method === 'eth_getBalance' ? { error } : undefined)
-    expect(await answered(node, forward('upstream', 'eth_getBalance'))).toEqual({
+    upstream.respond = ({ method }) => (method === 'eth_getBalance' ? { error } : undefined)
+    expect(await responseTo(node, forward('upstream', 'eth_getBalance'))).toEqual({
       error: { code: -32000, message: 'Post "the upstream": refused' },
     })
   })
-  test('state is not fetched by a node that has all of it', async () => {
+  test('for state is refused on a node with full state', async () => {
     node.post({ type: 'fetch', request: 3, keys: [], for: 'call', client: 'somebody' })
     await node.until(() => node.of('fetched').length > 0)
-    const failed = 'this node has all of the state: nothing is fetched'
+    const failed = 'this node has all of the state, so it fetches nothing'
     expect(node.of('fetched')).toEqual([{ type: 'fetched', request: 3, failed }])
-    node.say({ type: 'need', request: 4, keys: [], for: 'canonical' })
+    node.send({ type: 'need', request: 4, keys: [], for: 'canonical' })
     await node.until(() => node.toWriter.some(({ type }) => type === 'fetched'))
     expect(node.toWriter.at(-1)).toEqual({ type: 'fetched', request: 4, failed })
   })

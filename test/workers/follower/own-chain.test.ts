@@ -1,22 +1,22 @@
-/** What the follower finds of our own chain, above all while blocks are taken back. */
+/** The follower reads our own chain, also during an unwind. */
 import { expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { openStore } from '../../../engine/storage/blocks/store.ts'
-import { openArena, UNFOLDS } from '../../../engine/views/arena.ts'
+import { openArena, UNWINDS } from '../../../engine/views/arena.ts'
 import { blockOf, hashOf, headAt, headOf } from '../../../workers/follower/own-chain.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { createBranches, worldWith } from '../../fixtures/writer-branches.ts'
 import type { WriterWorld } from '../../fixtures/writer-world.ts'
 
-/** The keeper has begun to take blocks back, and the writer has not heard of it. */
+/** Runs until the persistence thread has started to unwind blocks, before the writer knows. */
 function untilTakenBack(world: WriterWorld): void {
-  const unfolds = () => Atomics.load(openArena(world.views).words, UNFOLDS)
-  const before = unfolds()
-  while (unfolds() === before)
-    if (!world.handleRequest() && !world.keeperStep()) throw new Error('nothing is taken back')
+  const unwinds = () => Atomics.load(openArena(world.views).words, UNWINDS)
+  const before = unwinds()
+  while (unwinds() === before)
+    if (!world.handleRequest() && !world.persistenceStep()) throw new Error('nothing is taken back')
 }
 
-test('blocks by number and hash, the newest up to a height; nobody knows while blocks are taken back', async () => {
+test('blocks are found by number and hash, but not during an unwind', async () => {
   const { a, b } = await createBranches()
   const world = await worldWith(a.slice(0, 5), { foldDepth: 1 })
   const { reader } = world
@@ -32,20 +32,24 @@ test('blocks by number and hash, the newest up to a height; nobody knows while b
   expect(blockOf(reader, b[0]!.hash)).toBeUndefined()
   expect(headOf(reader)).toEqual({ number: 5, hash: bytesToHex(a[4]!.hash) })
   expect(find()).toEqual({
-    ...{ hash: bytesToHex(a[1]!.hash), named: 1, head: 5 },
+    hash: bytesToHex(a[1]!.hash),
+    named: 1,
+    head: 5,
     second: a[1]!.hash,
   })
   const { stateRoot, withdrawalsRoot } = b[0]!.header
-  const block = { ...b[0]!.sealed, stateRoot, withdrawalsRoot }
+  const block = { ...b[0]!.upstreamBlock, stateRoot, withdrawalsRoot }
   await world.apply({ type: 'sealed', block })
   while (world.requests.every(({ type }) => type !== 'append'))
-    if (!world.handleRequest() && !(await world.deliverAnswer())) await world.tick()
+    if (!world.handleRequest() && !(await world.deliverResponse())) await world.tick()
   untilTakenBack(world)
-  // The head itself is still in a table.
+  // The head itself is still in a diff layer.
   expect(find()).toEqual({ hash: undefined, named: undefined, head: 5, second: undefined })
   await world.settle()
   expect(find()).toEqual({
-    ...{ hash: bytesToHex(b[0]!.hash), named: 1, head: 2 },
+    hash: bytesToHex(b[0]!.hash),
+    named: 1,
+    head: 2,
     second: b[0]!.hash,
   })
 })

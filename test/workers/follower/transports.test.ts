@@ -1,4 +1,4 @@
-/** HTTP and WebSocket to an upstream that may do anything, over real sockets. */
+/** The HTTP and WebSocket transports talk over real sockets to an upstream with any behaviour. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
@@ -7,12 +7,12 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { DEFAULT_UPSTREAM_LIMITS } from '../../../engine/sources/upstream/limits.ts'
-import type { Transport } from '../../../engine/sources/upstream/transport.ts'
+import type { Transport } from '../../../engine/sources/upstream/messages.ts'
 import { openHttp, retryAfterMs } from '../../../workers/follower/http.ts'
 import { openUpstream, upstreamUrl } from '../../../workers/follower/upstreams.ts'
 import { openWebSocket } from '../../../workers/follower/websocket.ts'
 
-const MOST = 1_000
+const MAX = 1_000
 const closers: (() => unknown)[] = []
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
@@ -21,12 +21,12 @@ const portOf = (server: { address(): AddressInfo | string | null }) =>
   (server.address() as AddressInfo).port
 
 async function serveHttp(
-  answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
+  respond: (request: IncomingMessage, response: ServerResponse, body: string) => void,
 ): Promise<URL> {
   const server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
-    answer(request, response, body)
+    respond(request, response, body)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -36,7 +36,7 @@ async function serveHttp(
   })
   return new URL(`http://127.0.0.1:${portOf(server)}/path?key=secret`)
 }
-/** A port where nobody listens. */
+/** Finds a port on which no server listens. */
 async function deadPort(): Promise<number> {
   const server = createTcpServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -46,8 +46,8 @@ async function deadPort(): Promise<number> {
   return port
 }
 const never = new AbortController().signal
-const failed = (answer: Promise<unknown>) =>
-  answer.then(
+const failed = (response: Promise<unknown>) =>
+  response.then(
     (value) => {
       throw new Error(`answered ${JSON.stringify(value)}`)
     },
@@ -58,51 +58,55 @@ function opened(transport: Transport): Transport {
   return transport
 }
 
-describe('HTTP', () => {
-  const http = async (...answer: Parameters<typeof serveHttp>) =>
-    opened(openHttp(await serveHttp(...answer), MOST))
+describe('the HTTP transport', () => {
+  const http = async (...response: Parameters<typeof serveHttp>) =>
+    opened(openHttp(await serveHttp(...response), MAX))
 
-  test('takes the message there and the answer back', async () => {
-    const heard: unknown[] = []
+  test('sends the message and returns the response', async () => {
+    const received: unknown[] = []
     const transport = await http(({ method, url, headers }, response, body) => {
-      heard.push({ method, url, type: headers['content-type'], body })
+      received.push({ method, url, type: headers['content-type'], body })
       response.end('{"id":1,"result":"0x1"}')
     })
     expect(await transport.exchange('{"id":1}', [1], never)).toEqual({ id: 1, result: '0x1' })
-    expect(heard).toEqual([
+    expect(received).toEqual([
       { method: 'POST', url: '/path?key=secret', type: 'application/json', body: '{"id":1}' },
     ])
   })
-  test('a user and a password go into a header, and into no message', async () => {
+  test('sends user and password in a header', async () => {
     const url = await serveHttp(({ headers }, response) =>
       response.end(JSON.stringify(headers.authorization)),
     )
     url.username = 'us%3Aer'
     url.password = 'p%40ss'
-    const transport = opened(openHttp(url, MOST))
+    const transport = opened(openHttp(url, MAX))
     const basic = `Basic ${Buffer.from('us:er:p@ss').toString('base64')}`
     expect(await transport.exchange('{}', [], never)).toBe(basic)
   })
 
-  type Answer = (response: ServerResponse) => void
+  type SendResponse = (response: ServerResponse) => void
   const status =
-    (code: number, text: string, headers: Readonly<Record<string, string>> = {}): Answer =>
+    (code: number, text: string, headers: Readonly<Record<string, string>> = {}): SendResponse =>
     (response) =>
       response.writeHead(code, headers).end(text)
-  const bad: [what: string, answer: Answer, expected: Partial<UpstreamError>][] = [
+  const bad: [what: string, response: SendResponse, expected: Partial<UpstreamError>][] = [
     ['not JSON', status(200, 'hello'), { kind: 'broken' }],
     ['nothing', status(200, ''), { kind: 'broken' }],
-    ['an error of HTTP', status(503, '<html>'), { kind: 'broken' }],
-    ['too many, without a time', status(429, 'slow down'), { kind: 'limited', retryAfterMs: 0 }],
+    ['an HTTP error', status(503, '<html>'), { kind: 'broken' }],
     [
-      'too many, with a time',
+      'too many requests, without a time',
+      status(429, 'slow down'),
+      { kind: 'limited', retryAfterMs: 0 },
+    ],
+    [
+      'too many requests, with a time',
       status(429, '{}', { 'retry-after': '7' }),
       { kind: 'limited', retryAfterMs: 7_000 },
     ],
-    ['too long', status(200, `"${'x'.repeat(MOST)}"`), { kind: 'large' }],
-    ['elsewhere', status(307, '', { location: 'http://127.0.0.1:1/' }), { kind: 'broken' }],
+    ['a response that is too long', status(200, `"${'x'.repeat(MAX)}"`), { kind: 'large' }],
+    ['a redirect', status(307, '', { location: 'http://127.0.0.1:1/' }), { kind: 'broken' }],
     [
-      'cut off',
+      'a response that is cut off',
       (response) => {
         response.writeHead(200, { 'content-length': '100' }).write('{"id"')
         setImmediate(() => response.destroy())
@@ -111,33 +115,36 @@ describe('HTTP', () => {
     ],
     ['a closed connection', (response) => void response.destroy(), { kind: 'broken' }],
   ]
-  test.each(bad)('%s', async (_, answer, expected) => {
-    const transport = await http((__, response) => answer(response))
-    const error = await failed(transport.exchange('{}', [1], never))
-    expect(error).toMatchObject(expected)
-    expect(error.message).not.toContain('secret')
-  })
-  test('an answer of the greatest length is taken', async () => {
-    const text = `"${'x'.repeat(MOST - 2)}"`
+  test.each(bad)(
+    'gives an error without secrets for a bad response: %s',
+    async (_, respond, expected) => {
+      const transport = await http((__, response) => respond(response))
+      const error = await failed(transport.exchange('{}', [1], never))
+      expect(error).toMatchObject(expected)
+      expect(error.message).not.toContain('secret')
+    },
+  )
+  test('accepts a response of the maximum length', async () => {
+    const text = `"${'x'.repeat(MAX - 2)}"`
     const transport = await http((_, response) => response.end(text))
     expect(JSON.stringify(await transport.exchange('{}', [1], never))).toBe(text)
   })
-  test('an error of HTTP that is an answer is one', async () => {
-    const answer = { error: { code: 1, message: 'not here' } }
+  test('accepts a JSON-RPC error with an HTTP error status', async () => {
+    const reply = { error: { code: 1, message: 'not here' } }
     const transport = await http((_, response) =>
-      response.writeHead(403).end(JSON.stringify(answer)),
+      response.writeHead(403).end(JSON.stringify(reply)),
     )
-    expect(await transport.exchange('{}', [1], never)).toEqual(answer)
+    expect(await transport.exchange('{}', [1], never)).toEqual(reply)
   })
-  test('nobody there', async () => {
-    const transport = opened(openHttp(new URL(`http://127.0.0.1:${await deadPort()}`), MOST))
+  test('reports that nothing listens at the address', async () => {
+    const transport = opened(openHttp(new URL(`http://127.0.0.1:${await deadPort()}`), MAX))
     expect(await failed(transport.exchange('{}', [1], never))).toMatchObject({
       kind: 'unreachable',
     })
-    const nowhere = opened(openHttp(new URL('http://nowhere.invalid'), MOST))
+    const nowhere = opened(openHttp(new URL('http://nowhere.invalid'), MAX))
     expect(await failed(nowhere.exchange('{}', [1], never))).toMatchObject({ kind: 'unreachable' })
   })
-  test('silence ends with the signal, and with the connection', async () => {
+  test('ends a silent request and its connection with the signal', async () => {
     const arrived = Promise.withResolvers<IncomingMessage>()
     const transport = await http((request) => arrived.resolve(request))
     const gone = new AbortController()
@@ -155,12 +162,12 @@ describe('HTTP', () => {
     ['soon', 0],
     ['Thu, 01 Jan 1970 00:00:10 GMT', 9_000],
     ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
-  ])('Retry-After %s', (text, ms) => {
+  ])('reads Retry-After %s', (text, ms) => {
     expect(retryAfterMs(text, 1_000)).toBe(ms)
   })
 })
 
-describe('WebSocket', () => {
+describe('the WebSocket transport', () => {
   type Connection = { readonly socket: WebSocket; next(): Promise<string> }
   async function serve() {
     const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
@@ -191,7 +198,7 @@ describe('WebSocket', () => {
       else take(connection)
     })
     const transport = opened(
-      openWebSocket(new URL(`ws://127.0.0.1:${portOf(server)}/?key=secret`), MOST),
+      openWebSocket(new URL(`ws://127.0.0.1:${portOf(server)}/?key=secret`), MAX),
     )
     const connection = (): Promise<Connection> =>
       connections.length > 0
@@ -201,7 +208,7 @@ describe('WebSocket', () => {
   }
   const json = (value: unknown) => JSON.stringify(value)
 
-  test('answers find their questions, in any order, beside what nobody asked', async () => {
+  test('assigns responses to requests in any order, beside pushed messages', async () => {
     const { transport, connection } = await serve()
     const pushed: unknown[] = []
     transport.pushes!.onMessage((message) => void pushed.push(message))
@@ -230,7 +237,7 @@ describe('WebSocket', () => {
       { id: 9, result: 'nobody’s' },
     ])
   })
-  test('all that wait are told when the connection ends; the next one opens another', async () => {
+  test('ends all requests when the connection ends, and opens another one', async () => {
     const { transport, connection } = await serve()
     let closes = 0
     transport.pushes!.onClose(() => void closes++)
@@ -244,24 +251,24 @@ describe('WebSocket', () => {
       expect(error.message).not.toContain('secret')
     }
     expect(closes).toBe(1)
-    const again = transport.exchange('3', [3], never)
+    const repeated = transport.exchange('3', [3], never)
     const second = await connection()
     await second.next()
     second.socket.send(json({ id: 3, result: 1 }))
-    expect(await again).toEqual({ id: 3, result: 1 })
+    expect(await repeated).toEqual({ id: 3, result: 1 })
   })
-  test('an answer that is too long ends the connection', async () => {
+  test('closes the connection after a response that is too long', async () => {
     const { transport, connection } = await serve()
     const error = failed(transport.exchange('1', [1], never))
     const { socket } = await connection()
-    socket.send(json({ id: 1, result: 'x'.repeat(MOST) }))
+    socket.send(json({ id: 1, result: 'x'.repeat(MAX) }))
     expect(await error).toMatchObject({ kind: 'large' })
   })
-  test('a signal ends one question, and not the others', async () => {
+  test('ends only the request whose signal is aborted', async () => {
     const { transport, connection } = await serve()
     const gone = new AbortController()
     const given = failed(transport.exchange('1', [1], gone.signal))
-    const kept = transport.exchange('2', [2], never)
+    const retained = transport.exchange('2', [2], never)
     const { socket, next } = await connection()
     await next()
     await next()
@@ -269,17 +276,17 @@ describe('WebSocket', () => {
     await given
     socket.send(json({ id: 1, result: 'late' }))
     socket.send(json({ id: 2, result: 1 }))
-    expect(await kept).toEqual({ id: 2, result: 1 })
+    expect(await retained).toEqual({ id: 2, result: 1 })
   })
-  test('nobody there, and nobody who speaks WebSocket', async () => {
-    const dead = opened(openWebSocket(new URL(`ws://127.0.0.1:${await deadPort()}`), MOST))
+  test('reports that nothing listens, or that the server has no WebSocket', async () => {
+    const dead = opened(openWebSocket(new URL(`ws://127.0.0.1:${await deadPort()}`), MAX))
     expect(await failed(dead.exchange('1', [1], never))).toMatchObject({ kind: 'unreachable' })
     const url = await serveHttp((_, response) => response.end('hello'))
     url.protocol = 'ws:'
-    const other = opened(openWebSocket(url, MOST))
+    const other = opened(openWebSocket(url, MAX))
     expect(await failed(other.exchange('1', [1], never))).toMatchObject({ kind: 'unreachable' })
   })
-  test('closed, it opens nothing more', async () => {
+  test('opens no connection after it was closed', async () => {
     const { transport, connection } = await serve()
     const error = failed(transport.exchange('1', [1], never))
     await connection()
@@ -289,8 +296,8 @@ describe('WebSocket', () => {
   })
 })
 
-describe('an upstream by its URL', () => {
-  test('says who it is without what may be a key', async () => {
+describe('an upstream', () => {
+  test('has a name without anything that may be a key', async () => {
     const url = await serveHttp((_, response, body) => {
       const { id } = JSON.parse(body) as { id: number }
       response.end(JSON.stringify({ id, error: { code: -32005, message: 'slow down' } }))
@@ -299,30 +306,30 @@ describe('an upstream by its URL', () => {
     const upstream = openUpstream(url.href, { ...DEFAULT_UPSTREAM_LIMITS, upstreamCallMs: 300 })
     closers.push(() => upstream.close())
     expect(upstream.name).toBe(`http://127.0.0.1:${url.port}`)
-    // The code of a limit, though HTTP says nothing of it.
+    // The error has the code of a limit, though the HTTP status does not show one.
     const error = await failed(upstream.call('eth_x', []))
     expect(error).toBeInstanceOf(UpstreamError)
     expect(error.kind).toBe('limited')
   })
-  test('an answer that came while this thread stood still is not late', async () => {
-    const server = new Worker(ANSWERS_SOON, { eval: true })
+  test('gets its response in time although this thread stood still', async () => {
+    const server = new Worker(RESPONSES_SOON, { eval: true })
     closers.push(() => server.terminate())
     const [port] = (await once(server, 'message')) as [number]
     const limits = { ...DEFAULT_UPSTREAM_LIMITS, upstreamCallMs: 500 }
     const upstream = openUpstream(`http://127.0.0.1:${port}/`, limits)
     closers.push(() => upstream.close())
-    const answer = upstream.call('eth_x', [])
+    const response = upstream.call('eth_x', [])
     await once(server, 'message')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000)
-    expect(await answer).toBe('0x1')
+    expect(await response).toBe('0x1')
   })
-  test.each(['ftp://x', 'xlayer', '', 'http://'])('%s is none', (text) => {
+  test.each(['ftp://x', 'xlayer', '', 'http://'])('is refused if its URL is %s', (text) => {
     expect(() => upstreamUrl(text)).toThrow('expected a URL such as https://host/path')
   })
 })
 
-/** Says its port, then that a request is there; answers a little later. */
-const ANSWERS_SOON = `
+/** The server reports its port, then each request, and responds a little later. */
+const RESPONSES_SOON = `
 const { createServer } = require('node:http')
 const { parentPort } = require('node:worker_threads')
 const server = createServer((request, response) => {

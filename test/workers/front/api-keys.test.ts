@@ -1,12 +1,12 @@
-/** The file of API keys: what is wrong with it, and what a node does when it is read again. */
+/** The file of API keys is checked, and it can be read again while the node runs. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { digestOf } from '../../../rpc/seam/api-keys.ts'
+import { digestOf } from '../../../rpc/core/api-keys.ts'
 import { readApiKeys } from '../../../workers/config/api-keys-file.ts'
 import { openApiKeys } from '../../../workers/front/api-keys.ts'
-import { openPurses } from '../../../workers/front/purses.ts'
+import { openRateBuckets } from '../../../workers/front/rate-buckets.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-keys-'))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -16,8 +16,8 @@ const sha256 = Buffer.from(digestOf(KEY)).toString('hex')
 const write = (content: unknown) =>
   writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))
 
-describe('a file of keys', () => {
-  test('has keys, or their digests, with rates or without', () => {
+describe('a file of API keys', () => {
+  test('has keys or digests, with or without rates', () => {
     write({
       'partner.1': { key: KEY },
       b: { sha256: '0'.repeat(64), rateLimit: 5 },
@@ -34,7 +34,7 @@ describe('a file of keys', () => {
   })
 
   const cases: [problem: string, content: unknown][] = [
-    ['no JSON', `{"a": "${KEY}`],
+    ['not valid JSON', `{"a": "${KEY}`],
     ['expected an object', [KEY]],
     ['"a": expected an object', { a: KEY }],
     ['"a b": expected a name', { 'a b': { key: KEY } }],
@@ -53,14 +53,14 @@ describe('a file of keys', () => {
     expect(problems.join()).toContain(problem)
     expect(problems.join()).not.toContain(KEY)
   })
-  test('that is not there is said so', () => {
+  test('is reported if it does not exist', () => {
     expect(readApiKeys(join(directory, 'none')).problems).toEqual([
       expect.stringContaining('no such file'),
     ])
   })
 })
 
-test('keys are read again, and stay as they were where the file is broken', () => {
+test('keys are reloaded, and stay unchanged when the file is broken', () => {
   const reports: unknown[] = []
   const report = (...all: unknown[]) => void reports.push(all)
   write({ partner: { key: KEY, rateLimit: 5 } })
@@ -71,15 +71,15 @@ test('keys are read again, and stay as they were where the file is broken', () =
   expect([keys.nameOf(KEY), keys.nameOf(`${KEY}2`)]).toEqual([undefined, 'partner'])
   write('{')
   expect(reload()).toBeUndefined()
-  expect(reports).toEqual([['keys_not_read', { reason: `keys ${path}: no JSON` }]])
+  expect(reports).toEqual([['keys_not_read', { reason: `keys ${path}: not valid JSON` }]])
   expect([keys.nameOf(`${KEY}2`), keys.rateOf('partner')]).toEqual(['partner', 7])
-  expect(() => openApiKeys(path, report)).toThrow('no JSON')
+  expect(() => openApiKeys(path, report)).toThrow('not valid JSON')
 })
 
-test('a key has its own points, wherever it asks from, an address those of its range', async () => {
+test('a key has its own points at any address, and an address those of its range', async () => {
   write({ fast: { key: KEY, rateLimit: 30 }, plain: { key: `${KEY}2` } })
   const { keys } = openApiKeys(path, () => {})
-  const { charging } = openPurses({
+  const { charging } = openRateBuckets({
     config: { rateLimit: 10, rateLimitOf: ['10.0.0.0/8=20'], limits: { limiterKeys: 10 } },
     keys,
     metrics: { refused() {}, stalled() {} },

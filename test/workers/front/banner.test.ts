@@ -1,4 +1,4 @@
-/** What a person sees of a node that is ready. */
+/** The banner of a ready node shows these lines. */
 import { describe, expect, test } from 'vitest'
 import { type Addresses, addressLines } from '../../../workers/front/banner.ts'
 
@@ -10,7 +10,7 @@ const NODE: Addresses = {
   continued: undefined,
 }
 
-describe('addressLines', () => {
+describe('the address lines of the banner', () => {
   const cases: [name: string, node: Addresses, text: string][] = [
     [
       'a new chain',
@@ -20,20 +20,20 @@ describe('addressLines', () => {
   ws://127.0.0.1:8545/flashblocks   the same, WebSocket
   ws://127.0.0.1:8545/feed          raw flashblocks feed
   http://127.0.0.1:8545/            browser: status page
-  100 requests/s for each address; a test suite lifts it with --rate-limit off
+  at most 100 requests/s for each client address; --rate-limit off removes the limit
 
 `,
     ],
     [
-      'a chain that goes on, without a limit, a feed and a page',
+      'a continued chain without a limit, a feed and a page',
       {
         ...NODE,
         hasFeed: false,
         hasPage: false,
         rateLimit: 'off',
-        continued: { path: 'DIR', block: 2_673, hint: '; --ephemeral starts a new one' },
+        continued: { path: 'DIR', block: 2_673, hint: '; --ephemeral starts a new chain' },
       },
-      `continues DIR at block 2673; --ephemeral starts a new one
+      `continues DIR from block 2673; --ephemeral starts a new chain
   http://127.0.0.1:8545/            sealed blocks only
   http://127.0.0.1:8545/flashblocks pending from flashblocks
   ws://127.0.0.1:8545/flashblocks   the same, WebSocket
@@ -41,5 +41,7 @@ describe('addressLines', () => {
 `,
     ],
   ]
-  test.each(cases)('%s', (_name, node, text) => expect(addressLines(node)).toBe(text))
+  test.each(cases)('are as expected for %s', (_name, node, text) =>
+    expect(addressLines(node)).toBe(text),
+  )
 })

@@ -1,4 +1,4 @@
-/** Journalled transactions whose accounts have to be fetched first. */
+/** The accounts of these journalled transactions must be fetched first. */
 import { expect, test } from 'vitest'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import type { MissingKey } from '../../../engine/state/reader.ts'
@@ -11,14 +11,19 @@ const key = (fill: number): MissingKey => ({
   address: new Uint8Array(20).fill(fill),
 })
 const waits = (restored: number, ...fills: readonly number[]): Restored => ({
-  ...{ restored, waiting: fills.map(raw), missing: fills.map(key) },
+  restored,
+  waiting: fills.map(raw),
+  missing: fills.map(key),
 })
 
-/** @param tries what each further try leaves */
+/**
+ * Opens a pool.
+ * @param tries the result of each further try
+ */
 function open(tries: readonly Restored[], failed?: string) {
-  const [asked, tried]: [MissingKey[][], Bytes[][]] = [[], []]
+  const [requested, tried]: [MissingKey[][], Bytes[][]] = [[], []]
   return {
-    asked,
+    requested,
     tried,
     transactions: {
       restore(raws: Iterable<Bytes>) {
@@ -28,34 +33,34 @@ function open(tries: readonly Restored[], failed?: string) {
     },
     lazy: {
       async fetch(keys: readonly MissingKey[]) {
-        asked.push([...keys])
+        requested.push([...keys])
         return { failed }
       },
     },
   }
 }
 
-test('what is missing is fetched, and what waits is tried again, until nothing waits', async () => {
+test('missing state is fetched and transactions are retried until none waits', async () => {
   const parts = open([waits(1, 2), waits(1)])
   expect(await bringBack(waits(5, 1, 2), parts)).toBe(2)
-  expect(parts.asked).toEqual([[key(1), key(2)], [key(2)]])
+  expect(parts.requested).toEqual([[key(1), key(2)], [key(2)]])
   expect(parts.tried).toEqual([[raw(1), raw(2)], [raw(2)]])
 })
 
-test('where nothing can be fetched they wait for the next start', async () => {
+test('transactions wait for the next start when no state can be fetched', async () => {
   const parts = open([], 'no upstream gives state now')
   expect(await bringBack(waits(0, 1), parts)).toBe(0)
-  expect([parts.asked.length, parts.tried.length]).toEqual([1, 0])
+  expect([parts.requested.length, parts.tried.length]).toEqual([1, 0])
 })
 
-test('where more and more is missing it ends', async () => {
+test('restoring ends when more and more state is missing', async () => {
   const parts = open(Array.from({ length: 9 }, () => waits(0, 1)))
   expect(await bringBack(waits(0, 1), parts)).toBe(0)
   expect(parts.tried.length).toBe(8)
 })
 
-test('where nothing waits nothing is asked', async () => {
+test('nothing is fetched when no transaction waits', async () => {
   const parts = open([])
   expect(await bringBack(waits(3), parts)).toBe(0)
-  expect(parts.asked).toEqual([])
+  expect(parts.requested).toEqual([])
 })

@@ -1,10 +1,10 @@
-/** What a worker finds out about a transaction it does for the client that sent it. */
+/** A worker's check of a transaction counts for the client that sent it. */
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { EMPTY_HASH } from '../../../engine/primitives/keccak.ts'
-import type { PoolCall, PoolClient } from '../../../rpc/seam/executor.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
-import type { TransactionService } from '../../../rpc/seam/ports.ts'
+import type { PoolCall, PoolClient } from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
+import type { TransactionService } from '../../../rpc/core/ports.ts'
 import { createDigester } from '../../../workers/front/digester.ts'
 import { createProver } from '../../../workers/front/prover.ts'
 import { createTransactions } from '../../../workers/front/transactions.ts'
@@ -20,14 +20,14 @@ const refuse = (): never => {
 const CONTRACT = new Uint8Array(20).fill(7)
 const GASLESS = {
   ...CHAIN,
-  rulesAt: (...place: Parameters<typeof CHAIN.rulesAt>) => ({
-    ...CHAIN.rulesAt(...place),
+  rulesAt: (...args: Parameters<typeof CHAIN.rulesAt>) => ({
+    ...CHAIN.rulesAt(...args),
     gaslessContract: CONTRACT,
   }),
 }
 
-/** An executor that notes what it is asked, and answers all of it in the same way. */
-function noting() {
+/** Makes an executor that records its calls, and always responds in the same way. */
+function recording() {
   const calls: PoolCall[] = []
   const executor = {
     async execute(call: PoolCall) {
@@ -35,38 +35,41 @@ function noting() {
       return { error: { code: -32_000, message: 'no' } }
     },
   }
-  return { calls, asking: { executor, limits: DEFAULT_LIMITS, now: () => 0 } }
+  return { calls, pool: { executor, limits: DEFAULT_LIMITS, now: () => 0 } }
 }
 
-describe('for its client runs', () => {
-  type Asking = ReturnType<typeof noting>['asking']
+describe('a worker call for a transaction', () => {
+  type Requester = ReturnType<typeof recording>['pool']
   const sidecar = { version: 0, blobs: [], commitments: [], proofs: [] } as never
-  const cases: [name: string, ask: (asking: Asking, client: PoolClient) => Promise<unknown>][] = [
-    ['the proof of blobs', (asking, client) => createProver(asking)(sidecar, client)],
-    ['the digest', (asking, client) => createDigester(asking)(new Uint8Array(3), client)],
+  const cases: [
+    name: string,
+    request: (pool: Requester, client: PoolClient) => Promise<unknown>,
+  ][] = [
+    ['the proof of blobs', (pool, client) => createProver(pool)(sidecar, client)],
+    ['the digest', (pool, client) => createDigester(pool)(new Uint8Array(3), client)],
     [
-      'the question to the whitelist',
-      (asking, client) => createWhitelist(GASLESS, asking)(transfer(0, 0), client),
+      'the call of the gasless allowlist',
+      (pool, client) => createWhitelist(GASLESS, pool)(transfer(0, 0), client),
     ],
   ]
-  test.each(cases)('%s', async (_name, ask) => {
-    const { calls, asking } = noting()
+  test.each(cases)('counts for the client that sent it: %s', async (_name, request) => {
+    const { calls, pool } = recording()
     const client = { address: '10.0.0.7', isGone: false }
-    await ask(asking, client)
+    await request(pool, client)
     expect(calls).toHaveLength(1)
     expect(calls[0]!.client).toBe(client)
   })
 })
 
-test('a long transaction is looked at for the client that sent it', async () => {
-  const { calls, asking } = noting()
+test('the check of a long transaction counts for the client that sent it', async () => {
+  const { calls, pool } = recording()
   const { service } = createTransactions({
     reader: memoryChain(),
     chain: CHAIN,
     journal: { append() {}, rewrite() {} },
     limits: DEFAULT_LIMITS,
     prove: refuse,
-    makeDigest: createDigester(asking),
+    makeDigest: createDigester(pool),
     isListed: refuse,
     now: () => 0,
     onFailure: refuse,
@@ -77,7 +80,7 @@ test('a long transaction is looked at for the client that sent it', async () => 
   expect(calls[0]!.client).toBe(client)
 })
 
-test('nobody is asked about what the sequencer has taken', async () => {
+test('transactions that the sequencer accepted need no allowlist call', async () => {
   const after = { nonce: 0n, balance: 10n ** 20n, codeHash: EMPTY_HASH }
   const sender = {
     address: addressOfSender(0),
@@ -103,16 +106,16 @@ test('nobody is asked about what the sequencer has taken', async () => {
   expect(await service.submit(raw, client, true)).toEqual({ hash })
 })
 
-test('methods say who sends', async () => {
+test('methods pass the address of the sending client', async () => {
   const rpc = testRpc()
   const submit = rpc.pool.submit
   const clients: string[] = []
-  const noted: TransactionService['submit'] = (raw, client) => {
+  const recorded: TransactionService['submit'] = (raw, client) => {
     clients.push(client.address)
     return submit(raw, client)
   }
-  Object.assign(rpc.pool, { submit: noted })
+  Object.assign(rpc.pool, { submit: recorded })
   const { raw } = transfer(0, 0)
-  await rpc.ask('eth_sendRawTransaction', [bytesToHex(raw)], { address: '10.0.0.7' })
+  await rpc.request('eth_sendRawTransaction', [bytesToHex(raw)], { address: '10.0.0.7' })
   expect(clients).toEqual(['10.0.0.7'])
 })

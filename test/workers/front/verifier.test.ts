@@ -1,11 +1,11 @@
-/** Which calls are run again, and what becomes of those that differ. */
+/** Some calls run again on another engine, and differences are reported. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
+import { OWN_CLIENT, type PoolCall, type PoolReply } from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { methods } from '../../../rpc/methods/index.ts'
-import { OWN_CLIENT, type PoolCall, type PoolReply } from '../../../rpc/seam/executor.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { createVerifier, mismatchFiles } from '../../../workers/front/verifier.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'flashnode-verify-'))
@@ -16,21 +16,21 @@ const callOf = (name: string): PoolCall => ({
   params: [],
   text: '[{"to":"0xaa"},"latest"]',
   endpoint: 'flashblocks',
-  record: undefined,
+  snapshot: undefined,
   deadline: 1_000,
   client: OWN_CLIENT,
 })
 
 function verifierOn(verdict: object, options: { readonly share?: number } = {}) {
-  const asked: PoolCall[] = []
+  const request: PoolCall[] = []
   const reported: unknown[] = []
-  const distrusted: string[] = []
+  const haltReasons: string[] = []
   const verifier = createVerifier({
     executor: {
       async execute(call): Promise<PoolReply> {
-        asked.push(call)
+        request.push(call)
         if (call.method.name.startsWith('verify')) return { result: JSON.stringify(verdict) }
-        return { result: '"0x01"', record: 7 }
+        return { result: '"0x01"', snapshot: 7 }
       },
     },
     limits: DEFAULT_LIMITS,
@@ -38,41 +38,43 @@ function verifierOn(verdict: object, options: { readonly share?: number } = {}) 
     share: options.share ?? 0.5,
     random: () => 0.25,
     report: (what, details) => void reported.push([what, details]),
-    keep: mismatchFiles(directory),
-    distrust: (reason) => void distrusted.push(reason),
+    save: mismatchFiles(directory),
+    haltWriter: (reason) => void haltReasons.push(reason),
   })
   const settled = () => new Promise((resolve) => setImmediate(resolve))
-  return { asked, reported, distrusted, verifier, settled }
+  return { requested: request, reported, haltReasons, verifier, settled }
 }
 
-test('a call is run again at its record, after its answer, and counted', async () => {
-  const { asked, verifier, settled, reported } = verifierOn({ verdict: 'same' })
-  expect(await verifier.execute(callOf('eth_call'))).toEqual({ result: '"0x01"', record: 7 })
+test('a call runs again at its snapshot after its response, and is counted', async () => {
+  const { requested: request, verifier, settled, reported } = verifierOn({ verdict: 'same' })
+  expect(await verifier.execute(callOf('eth_call'))).toEqual({ result: '"0x01"', snapshot: 7 })
   await settled()
-  expect(asked.map(({ method }) => method.name)).toEqual(['eth_call', 'verifyCall'])
-  expect(asked[1]).toMatchObject({ record: 7, endpoint: 'flashblocks' })
-  expect(JSON.parse(asked[1]!.text)).toEqual([
+  expect(request.map(({ method }) => method.name)).toEqual(['eth_call', 'verifyCall'])
+  expect(request[1]).toMatchObject({ snapshot: 7, endpoint: 'flashblocks' })
+  expect(JSON.parse(request[1]!.text)).toEqual([
     { method: 'eth_call', params: [{ to: '0xaa' }, 'latest'], answer: { result: '"0x01"' } },
   ])
   expect(verifier.counts()).toEqual({ verified: 1, verifiedBlocks: 0, mismatches: 0 })
   expect(reported).toEqual([])
 })
 
-test('an answer of an older record is run again at the record that it is given at', async () => {
-  const { asked, verifier, settled } = verifierOn({ verdict: 'same' })
-  const given = { ...callOf('eth_call'), record: 9 }
-  verifier.carried!(given, { result: '"0x01"', record: 7 })
+test('a reused response is verified at the snapshot that reuses it', async () => {
+  const { requested: request, verifier, settled } = verifierOn({ verdict: 'same' })
+  const given = { ...callOf('eth_call'), snapshot: 9 }
+  verifier.carried!(given, { result: '"0x01"', snapshot: 7 })
   await settled()
-  expect(asked.map(({ method, record }) => [method.name, record])).toEqual([['verifyCall', 9]])
+  expect(request.map(({ method, snapshot }) => [method.name, snapshot])).toEqual([
+    ['verifyCall', 9],
+  ])
   expect(verifier.counts()).toEqual({ verified: 1, verifiedBlocks: 0, mismatches: 0 })
 })
 
-test('what a call has read is no part of its answer', async () => {
-  const { asked, verifier, settled } = verifierOn({ verdict: 'same' })
+test('the recorded reads of a call are not part of its compared response', async () => {
+  const { requested: request, verifier, settled } = verifierOn({ verdict: 'same' })
   const reads = { keys: Int32Array.of(1), fields: 1 }
-  verifier.carried!({ ...callOf('eth_call'), record: 9 }, { result: '"0x01"', reads })
+  verifier.carried!({ ...callOf('eth_call'), snapshot: 9 }, { result: '"0x01"', reads })
   await settled()
-  expect(JSON.parse(asked[0]!.text)[0].answer).toEqual({ result: '"0x01"' })
+  expect(JSON.parse(request[0]!.text)[0].answer).toEqual({ result: '"0x01"' })
 })
 
 test.each([
@@ -80,14 +82,14 @@ test.each([
   ['debug_traceCall', 0.5],
   ['eth_call', 0.25],
   ['eth_call', 0],
-])('%s at a share of %d is not', async (method, share) => {
-  const { asked, verifier, settled } = verifierOn({ verdict: 'same' }, { share })
+])('%s at a share of %d is not verified', async (method, share) => {
+  const { requested: request, verifier, settled } = verifierOn({ verdict: 'same' }, { share })
   await verifier.execute(callOf(method))
   await settled()
-  expect(asked).toHaveLength(1)
+  expect(request).toHaveLength(1)
 })
 
-test('what differs is in a file, 16 of them', async () => {
+test('different responses are written to files, up to 16', async () => {
   const other = { engine: 'reference', answer: { result: '"0x02"' } }
   const { verifier, settled, reported } = verifierOn({ verdict: 'different', ...other })
   for (let count = 0; count < 20; count++) {
@@ -111,24 +113,24 @@ test('what differs is in a file, 16 of them', async () => {
   })
 })
 
-test('a block that differs is the last one', async () => {
+test('a block that differs halts the node', async () => {
   const verdict = { verdict: 'different', engine: 'reference', what: 'gasUsed' }
-  const { asked, verifier, settled, reported, distrusted } = verifierOn(verdict)
+  const { requested: request, verifier, settled, reported, haltReasons } = verifierOn(verdict)
   verifier.block(5)
   await settled()
-  expect(asked).toMatchObject([{ method: { name: 'verifyBlock' }, text: '[5]' }])
+  expect(request).toMatchObject([{ method: { name: 'verifyBlock' }, text: '[5]' }])
   expect(verifier.counts()).toEqual({ verified: 0, verifiedBlocks: 1, mismatches: 1 })
-  const reason = 'block 5 has another gasUsed on the reference engine'
+  const reason = 'block 5 has a different gasUsed on the reference engine'
   expect(reported).toMatchObject([['engines_differ', { number: 5, reason }]])
-  expect(distrusted).toEqual([reason])
+  expect(haltReasons).toEqual([reason])
 })
 
-test('a block that is the same, or cannot be told, changes nothing', async () => {
+test('a block that is equal or has no verdict changes nothing', async () => {
   for (const verdict of ['same', 'unknown']) {
-    const { verifier, settled, distrusted } = verifierOn({ verdict })
+    const { verifier, settled, haltReasons } = verifierOn({ verdict })
     verifier.block(5)
     await settled()
     expect(verifier.counts().verifiedBlocks).toBe(verdict === 'same' ? 1 : 0)
-    expect(distrusted).toEqual([])
+    expect(haltReasons).toEqual([])
   }
 })

@@ -1,10 +1,10 @@
-/** The board and the alerts of docs/operate name metrics that a node has. */
+/** The board and the alerts of docs/operate must name existing metrics. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { METRIC_NAME, namesOfNode } from '../../fixtures/metric-names.ts'
 
-/** What Prometheus is asked, and nothing else of the file. */
-const asked: readonly [file: string, expressions: (text: string) => readonly string[]][] = [
+/** Only the expressions for Prometheus are checked. */
+const requested: readonly [file: string, expressions: (text: string) => readonly string[]][] = [
   [
     'grafana.json',
     (text) =>
@@ -18,7 +18,7 @@ const asked: readonly [file: string, expressions: (text: string) => readonly str
   ],
 ]
 
-test.each(asked)('%s asks for nothing that is not there', async (file, expressions) => {
+test.each(requested)('%s uses only metrics that exist', async (file, expressions) => {
   const names = await namesOfNode()
   const all = expressions(readFileSync(`docs/operate/${file}`, 'utf8'))
   expect(all.length).toBeGreaterThan(7)
@@ -26,9 +26,9 @@ test.each(asked)('%s asks for nothing that is not there', async (file, expressio
   expect([...wanted].filter((name) => !names.has(name))).toEqual([])
 })
 
-/** Labels of flashnode_front are made where its parts are. */
-test.each(asked)('%s asks for counts of the front that it has', (file, expressions) => {
-  const sources = ['front', 'purses'].map((name) =>
+/** The labels of flashnode_front are made beside its parts. */
+test.each(requested)('%s uses only counts of flashnode_front that exist', (file, expressions) => {
+  const sources = ['front', 'rate-buckets', 'stats'].map((name) =>
     readFileSync(`workers/front/${name}.ts`, 'utf8'),
   )
   const text = expressions(readFileSync(`docs/operate/${file}`, 'utf8')).join('\n')
@@ -40,13 +40,13 @@ test.each(asked)('%s asks for counts of the front that it has', (file, expressio
   expect(missing).toEqual([])
 })
 
-test('every alert has a line that says what to do, and no line is of another one', () => {
+test('every alert has a line with instructions, and every such line has an alert', () => {
   const rules = readFileSync('docs/operate/prometheus-rules.yml', 'utf8')
   const page = readFileSync('docs/operate/README.md', 'utf8')
   const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name!)
-  const told = [...page.matchAll(/^\| (Flashnode[\w, ]+) \|/gm)].flatMap(([, names]) =>
+  const reported = [...page.matchAll(/^\| (Flashnode[\w, ]+) \|/gm)].flatMap(([, names]) =>
     names!.split(', '),
   )
   expect(alerts.length).toBeGreaterThan(7)
-  expect(told.toSorted()).toEqual(alerts.toSorted())
+  expect(reported.toSorted()).toEqual(alerts.toSorted())
 })

@@ -1,24 +1,24 @@
 import { describe, expect, test } from 'vitest'
 import { mergedText } from '../../../workers/observe/merged-text.ts'
-import { createCellMetrics, createMetrics } from '../../../workers/observe/metrics.ts'
-import { AT_REST } from '../../fixtures/metric-sources.ts'
+import { createFrontThreadMetrics, createMetrics } from '../../../workers/observe/metrics.ts'
+import { IDLE } from '../../fixtures/metric-sources.ts'
 
 const families = (text: string) => [...text.matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name)
 const samples = (text: string) =>
   text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
 
-describe('metrics of several threads', () => {
-  test('one text stays as it is', () => {
+describe('the merged metrics of several threads', () => {
+  test('equal a single text unchanged', () => {
     const text = '# HELP a b\n# TYPE a gauge\na 1\n'
     expect(mergedText([text])).toBe(text)
   })
 
-  test('each name once, with the lines of all', async () => {
-    const cells = [1, 2].map((cell) => createCellMetrics(AT_REST, cell))
-    cells[0]!.call('eth_call', 3, undefined)
-    cells[1]!.call('eth_call', 3, -32000)
-    const own = createMetrics(AT_REST, () => 0, { isGuest: true })
-    const texts = [await own.text(), ...(await Promise.all(cells.map(({ text }) => text())))]
+  test('have each name once, with the lines of all threads', async () => {
+    const frontThreads = [1, 2].map((frontThread) => createFrontThreadMetrics(IDLE, frontThread))
+    frontThreads[0]!.call('eth_call', 3, undefined)
+    frontThreads[1]!.call('eth_call', 3, -32000)
+    const own = createMetrics(IDLE, () => 0, { isGuest: true })
+    const texts = [await own.text(), ...(await Promise.all(frontThreads.map(({ text }) => text())))]
     const merged = mergedText(texts)
     expect(new Set(families(merged)).size).toBe(families(merged).length)
     expect(new Set(families(merged))).toEqual(new Set(texts.flatMap(families)))
@@ -29,12 +29,12 @@ describe('metrics of several threads', () => {
     )
   })
 
-  test('what is read of one name is of all', async () => {
-    const cell = createCellMetrics(AT_REST, 2)
-    cell.call('eth_call', 3, undefined)
-    const metrics = createMetrics(AT_REST, () => 0, {
+  test('have the values of all threads for one name', async () => {
+    const frontThread = createFrontThreadMetrics(IDLE, 2)
+    frontThread.call('eth_call', 3, undefined)
+    const metrics = createMetrics(IDLE, () => 0, {
       isGuest: true,
-      others: { texts: async () => [], read: cell.read },
+      others: { texts: async () => [], read: frontThread.read },
     })
     metrics.call('eth_call', 3, undefined)
     const values = await metrics.read('flashnode_rpc_calls_total')

@@ -1,28 +1,36 @@
-/** The status page of the public port says why a node is not ready, and not whom it follows; that of the admin port says both. */
+/**
+ * The status page of the public port says why a node is not ready, but not whom it follows. The
+ * page of the admin port says both.
+ */
 import { expect, test } from 'vitest'
+import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import { createFlashblockFeed } from '../../../rpc/events/flashblock-feed.ts'
 import type { LiveMessage } from '../../../rpc/page/messages.ts'
-import { DEFAULT_LIMITS } from '../../../rpc/seam/limits.ts'
 import { openLive } from '../../../workers/observe/live.ts'
 import { createMetrics } from '../../../workers/observe/metrics.ts'
 import { createPageFiles } from '../../../workers/observe/page-files.ts'
 import { memoryChain } from '../../fixtures/memory-chain.ts'
-import { AT_REST } from '../../fixtures/metric-sources.ts'
+import { IDLE } from '../../fixtures/metric-sources.ts'
 import { CHAIN } from '../../fixtures/producer.ts'
 import { openSocket, startServer } from '../../fixtures/sockets.ts'
 
 const FEED = 'feed.example:8545'
 const DETAILS = { feeds: [{ name: FEED, isConnected: false }] }
 
-test('each port tells its own', async () => {
+test('the public status page hides the name of a feed, and the admin page has it', async () => {
   const now = () => performance.now()
   const [reader, limits] = [memoryChain(), DEFAULT_LIMITS]
   const onPublish = () => () => {}
   const reasons = [`feed 0 (${FEED}) is not connected`]
   const outside = ['feed 0 is not connected']
   const live = openLive({
-    ...{ pageMode: 'trusted', chain: CHAIN, reader, limits, now, hasControls: false },
-    metrics: createMetrics(AT_REST, now),
+    pageMode: 'trusted',
+    chain: CHAIN,
+    reader,
+    limits,
+    now,
+    hasControls: false,
+    metrics: createMetrics(IDLE, now),
     flashblocks: createFlashblockFeed({ reader, endpoint: 'flashblocks', onPublish, limits, now }),
     readiness: () => ({ status: 'degraded', reasons, outside, details: DETAILS }),
     report: (what) => {
@@ -30,7 +38,7 @@ test('each port tells its own', async () => {
     },
     version: () => '0',
   })!
-  const told = async (open: typeof live.open): Promise<string> => {
+  const reported = async (open: typeof live.open): Promise<string> => {
     const { server, url } = await startServer({ status: { ...createPageFiles(), live: open } })
     const socket = await openSocket(`${url.replace('http', 'ws')}/page/live`)
     try {
@@ -42,8 +50,8 @@ test('each port tells its own', async () => {
       await server.close()
     }
   }
-  const anybody = await told(live.open)
+  const anybody = await reported(live.open)
   expect(anybody).toContain('feed 0 is not connected')
   expect(anybody).not.toMatch(/example/)
-  expect(await told(live.openInside)).toContain(FEED)
+  expect(await reported(live.openInside)).toContain(FEED)
 })

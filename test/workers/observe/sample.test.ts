@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { createSampler } from '../../../workers/observe/sample.ts'
 
-test('the first of a kind, then one in a while with how many there were', () => {
+test('a sampler logs the first message of a kind, then one per interval with a count', () => {
   let time = 0
   const lines: string[] = []
-  const say = createSampler(
+  const sample = createSampler(
     10_000,
     () => time,
     (line) => lines.push(line),
@@ -19,7 +19,7 @@ test('the first of a kind, then one in a while with how many there were', () => 
   ]
   for (const [atMs, kind, message] of steps) {
     time = atMs
-    say(kind, message)
+    sample(kind, message)
   }
   expect(lines).toEqual(['a', 'c', 'e (and 2 before it)', 'f'])
 })

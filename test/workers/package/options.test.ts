@@ -1,4 +1,4 @@
-/** Options of createNode: wrong ones are refused by name, with what they take. */
+/** Wrong options of createNode are refused with their names and their valid values. */
 import { expect, test } from 'vitest'
 import { argvOf } from '../../../workers/package/options.ts'
 
@@ -19,11 +19,11 @@ const wrong: [options: unknown, message: string][] = [
   [null, 'createNode: expected an object of options, got null'],
   ['x', 'createNode: expected an object of options, got "x"'],
 ]
-test.each(wrong)('%j', (options, message) => {
+test.each(wrong)('createNode refuses the options %j', (options, message) => {
   expect(() => argvOf(options as never)).toThrow(new Error(message))
 })
 
-test('right ones become flags', () => {
+test('createNode turns valid options into flags', () => {
   const options = { port: 'none', feed: 'scripted', blockTimeMs: 2_000, cors: ['*'] } as const
   expect(argvOf(options)).toEqual(
     expect.arrayContaining(['--port=0', '--block-time-ms=2000', '--cors=*', '--ephemeral']),

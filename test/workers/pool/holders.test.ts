@@ -1,7 +1,10 @@
-/** Who gets a trace: against a model of workers that keep what they have executed of the newest blocks. */
+/**
+ * The choice of a worker for a trace is compared with a model. Its workers cache executions of the
+ * newest blocks.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { MOST_REPLAYS } from '../../../engine/execution/call/most-replays.ts'
+import { MAX_REPLAYS } from '../../../engine/execution/call/max-replays.ts'
 import { createHolders } from '../../../workers/pool/holders.ts'
 
 const THREADS = [1, 2, 3, 4]
@@ -15,7 +18,7 @@ const events: fc.Arbitrary<Event[]> = fc.array(
   { maxLength: 60 },
 )
 
-test('a free worker that has the block, or any free one; never another', () => {
+test('a trace gets a free worker that has its block, or any other free worker', () => {
   fc.assert(
     fc.property(events, (all) => {
       const holders = createHolders()
@@ -28,7 +31,7 @@ test('a free worker that has the block, or any free one; never another', () => {
         expect(having.length === 0 ? free : having).toContain(thread)
         if (having.length > 0) hits++
         const others = (kept.get(thread) ?? []).filter((one) => one !== block)
-        kept.set(thread, [block, ...others].slice(0, MOST_REPLAYS))
+        kept.set(thread, [block, ...others].slice(0, MAX_REPLAYS))
         if (ended && turn % 5 === 0) {
           holders.forget(thread)
           kept.delete(thread)
@@ -39,15 +42,15 @@ test('a free worker that has the block, or any free one; never another', () => {
   )
 })
 
-test('as many blocks as all keep together, in turns, stay where they are', () => {
+test('blocks stay at their workers while all workers together can cache them', () => {
   const holders = createHolders()
-  const blocks = THREADS.length * MOST_REPLAYS
+  const blocks = THREADS.length * MAX_REPLAYS
   for (let at = 0; at < 200; at++)
     for (let block = 0; block < blocks; block++) holders.choose(THREADS, `${block}`)
   expect(holders.counts).toEqual({ kept: 199 * blocks, begun: blocks })
 })
 
-test('a further block takes the place of the one that nobody has asked for longest', () => {
+test('a further block replaces the one that was requested least recently', () => {
   const holders = createHolders()
   const at = (block: string) => holders.choose([1, 2], block)
   const first = ['a', 'b', 'c', 'd'].map(at)
@@ -56,7 +59,7 @@ test('a further block takes the place of the one that nobody has asked for longe
   expect(holders.counts).toEqual({ kept: 3, begun: 5 })
 })
 
-test('of two that have it, the one that had it last', () => {
+test('a block of two workers goes to the one that had it last', () => {
   const holders = createHolders()
   expect([holders.choose([1], 'a'), holders.choose([2], 'a')]).toEqual([1, 2])
   expect(holders.choose([1, 2], 'a')).toBe(2)

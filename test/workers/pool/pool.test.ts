@@ -1,23 +1,31 @@
-/** The pool with real workers: batches, deadlines, full queues, dead workers; and its parts alone. */
+/**
+ * The pool runs with real workers. The tests cover batches, deadlines, full queues and dead
+ * workers, and some parts alone.
+ */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { numberToHex } from 'viem'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { MissingKey } from '../../../engine/state/reader.ts'
-import type { WorkerReply } from '../../../rpc/dispatch/worker-call.ts'
-import type { Method } from '../../../rpc/method/method.ts'
-import { LARGE } from '../../../rpc/seam/exchange.ts'
+import { LARGE } from '../../../rpc/core/exchange.ts'
 import {
   OWN_CLIENT,
   type PoolCall,
   type PoolReply,
   type ReadFrom,
-} from '../../../rpc/seam/executor.ts'
-import { LANE_NAMES, LANES, type Lane, type Runs } from '../../../rpc/seam/lane.ts'
-import { DEFAULT_LIMITS, type Limits } from '../../../rpc/seam/limits.ts'
+} from '../../../rpc/core/executor.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../../rpc/core/limits.ts'
+import {
+  QUEUE_CLASS_NAMES,
+  QUEUE_CLASSES,
+  type QueueClass,
+  type Runs,
+} from '../../../rpc/core/queue-class.ts'
+import type { WorkerReply } from '../../../rpc/dispatch/worker-call.ts'
+import type { Method } from '../../../rpc/method/method.ts'
+import { createCallQueues, type Waiting } from '../../../workers/pool/call-queues.ts'
 import { createCosts, type Prediction } from '../../../workers/pool/costs.ts'
-import { createLanes, type Waiting } from '../../../workers/pool/lanes.ts'
 import { createPool, type Pool } from '../../../workers/pool/pool.ts'
 import { JobQueue } from '../../../workers/pool/queue.ts'
 import { spentMicros } from '../../../workers/pool/task.ts'
@@ -40,7 +48,7 @@ const filename = new URL('../../fixtures/pool-worker.ts', import.meta.url).href
 
 type CallOptions = {
   readonly runs?: Runs
-  readonly record?: number
+  readonly snapshot?: number
   readonly withinMs?: number
   readonly signal?: AbortSignal
   readonly params?: readonly unknown[]
@@ -50,12 +58,12 @@ type CallOptions = {
 function poolCall(name: string, options: CallOptions = {}): PoolCall {
   const params = options.params ?? []
   return {
-    // The pool reads the name and the lane; the handler is the worker's.
+    // The pool reads the name and the queue class; the handler belongs to the worker.
     method: { name, runs: options.runs ?? 'call' } as Method,
     params,
     text: JSON.stringify(params),
     endpoint: 'flashblocks',
-    record: options.record,
+    snapshot: options.snapshot,
     replayed: options.replayed,
     deadline: processNow() + (options.withinMs ?? 60_000),
     client: {
@@ -66,7 +74,7 @@ function poolCall(name: string, options: CallOptions = {}): PoolCall {
     },
   }
 }
-/** Without its exit one run in three lost a thread. */
+/** Before the fix of the exit, one run in three lost a thread. */
 const ROUNDS = 10
 const ended: number[] = []
 function newPool(
@@ -83,7 +91,7 @@ function newPool(
     limits: { ...DEFAULT_LIMITS, ...limits },
     heapMb,
     onThreadEnded: (thread) => ended.push(thread),
-    newestRecord: () => 9,
+    newestSnapshot: () => 9,
     onSpent,
     onProblem: () => {},
     onBroken(error) {
@@ -91,40 +99,40 @@ function newPool(
     },
   })
 }
-/** What was just asked for has been handed to a worker. */
+/** Waits until earlier calls have reached a worker. */
 async function started(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 const resultOf = (reply: PoolReply): unknown =>
   'result' in reply ? JSON.parse(reply.result) : reply
 
-describe('calls', () => {
+describe('a call', () => {
   let pool: Pool
   beforeAll(() => {
     pool = newPool(2, { graceMs: 100 })
   })
   afterAll(() => pool.stop())
 
-  test('come back with what they asked for', async () => {
-    expect(resultOf(await pool.execute(poolCall('echo', { record: 7, params: ['ü'] })))).toEqual({
+  test('returns its result, its error, or that its snapshot is stale', async () => {
+    expect(resultOf(await pool.execute(poolCall('echo', { snapshot: 7, params: ['ü'] })))).toEqual({
       text: 5,
       endpoint: 'flashblocks',
-      record: 7,
+      snapshot: 7,
     })
     expect(await pool.execute(poolCall('fail'))).toEqual({
       error: { code: 3, message: 'rückgängig', data: '0x01' },
     })
-    expect(await pool.execute(poolCall('stale', { record: 1 }))).toEqual({ stale: true })
+    expect(await pool.execute(poolCall('stale', { snapshot: 1 }))).toEqual({ stale: true })
   })
 
-  test('of one turn travel together', async () => {
-    // The first task is filled before anything is learned: 7 × 200 µs are at most 1.5 ms.
+  test('shares a task with others of the same turn', async () => {
+    // The first task is filled before the costs are known: 7 × 200 µs are at most 1.5 ms.
     const calls = Array.from({ length: 40 }, () => pool.execute(poolCall('task')))
     const tasks = (await Promise.all(calls)).map(resultOf)
     expect(tasks.filter((task) => task === tasks[0])).toHaveLength(7)
   })
 
-  test('larger than a memory in both directions', async () => {
+  test('may be larger than the task memory in both directions', async () => {
     const text = 'ü'.repeat(TASK_BYTES)
     const [echoed, long] = await Promise.all([
       pool.execute(poolCall('echo', { params: [text] })),
@@ -134,10 +142,14 @@ describe('calls', () => {
     expect((resultOf(long) as string).length).toBe(TASK_BYTES * 2)
   })
 
-  test('come in pieces where they are larger than one, without what was taken back', async () => {
-    const ask = (size: number) =>
+  test('returns a large result in pieces, without what was cut back', async () => {
+    const request = (size: number) =>
       pool.execute(poolCall('pieces', { runs: 'trace', params: [{ size }] }))
-    const [small, large, larger] = await Promise.all([ask(10), ask(LARGE), ask(LARGE * 2)])
+    const [small, large, larger] = await Promise.all([
+      request(10),
+      request(LARGE),
+      request(LARGE * 2),
+    ])
     expect(resultOf(small)).toBe('0123456789'.repeat(10))
     for (const [reply, count] of [
       [large, LARGE],
@@ -150,18 +162,18 @@ describe('calls', () => {
     expect(await pool.execute(poolCall('echo'))).toMatchObject({ result: expect.any(String) })
   })
 
-  test('that wait inside the worker are awaited', async () => {
+  test('that waits inside the worker is awaited', async () => {
     expect(resultOf(await pool.execute(poolCall('wait', { params: [{ ms: 5 }] })))).toBe('waited')
   })
 
-  test('past their deadline are stopped by it', async () => {
+  test('is stopped at its timeout', async () => {
     const call = poolCall('spin', { params: [{ ms: 5_000 }], withinMs: 50 })
     expect(await pool.execute(call)).toMatchObject({
       error: { code: -32002, data: { limitMs: 5_000, queuedMs: expect.any(Number) } },
     })
   })
 
-  test('whose client has gone stop running', async () => {
+  test('is stopped when its client disconnects', async () => {
     const client = new AbortController()
     const long = { params: [{ ms: 60_000 }], withinMs: 60_000, signal: client.signal }
     const reply = pool.execute(poolCall('spin', long))
@@ -169,12 +181,12 @@ describe('calls', () => {
     expect(await reply).toMatchObject({ error: { code: -32002 } })
   })
 
-  test('that hold a record too long are cancelled, newer ones are not', async () => {
-    const spin = (ms: number, record: object) =>
+  test('that pins an old snapshot is cancelled, and a newer one is not', async () => {
+    const spin = (ms: number, snapshot: object) =>
       pool.execute(
-        poolCall('spin', { params: [{ ms }], runs: 'trace', withinMs: 60_000, ...record }),
+        poolCall('spin', { params: [{ ms }], runs: 'trace', withinMs: 60_000, ...snapshot }),
       )
-    const old = spin(60_000, { record: 3 })
+    const old = spin(60_000, { snapshot: 3 })
     await new Promise((resolve) => setTimeout(resolve, 20))
     pool.cancel(8)
     expect(await old).toMatchObject({ error: { code: -32002 } })
@@ -184,7 +196,7 @@ describe('calls', () => {
     expect(resultOf(await newest)).toBe('spun')
   })
 
-  test('that do not stop by themselves lose their worker, the others go on', async () => {
+  test('that does not stop ends its worker, and others continue', async () => {
     const terminated = pool.stats().terminated
     const hanging = pool.execute(poolCall('hang', { withinMs: 50 }))
     const light = pool.execute(poolCall('echo', { withinMs: 60_000 }))
@@ -196,12 +208,15 @@ describe('calls', () => {
     expect(replies.every((reply) => 'result' in reply)).toBe(true)
   })
 
-  describe('beside one that is slower than it looks', () => {
+  describe('beside a call that is slower than expected', () => {
     const LONG = { withinMs: 60_000 }
-    /** Taken for light, because nothing is known of it and it brings little gas; runs until its client leaves. */
+    /**
+     * Makes a call that counts as light, because its cost is unknown and its gas is little; it runs
+     * until its client leaves.
+     */
     const slowCall = (signal: AbortSignal, address = '192.0.2.2') =>
       poolCall('spin', { ...LONG, params: [{ ms: 60_000, gas: '0x1' }], signal, address })
-    /** Both are known as light then. */
+    /** Teaches the pool that both methods are light. */
     async function learned(pool: Pool): Promise<void> {
       for (let index = 0; index < 30; index++)
         for (const [name, address] of [
@@ -211,23 +226,23 @@ describe('calls', () => {
           await pool.execute(poolCall(name, { ...LONG, params: [{ ms: 0, gas: '0x1' }], address }))
     }
 
-    test('and in its task go to another worker', async () => {
+    test('moves to another worker from the same task', async () => {
       const pool = newPool(2)
       await learned(pool)
       const client = new AbortController()
       const slow = pool.execute(slowCall(client.signal))
-      const behind = Array.from({ length: 5 }, () =>
+      const later = Array.from({ length: 5 }, () =>
         pool.execute(poolCall('task', { ...LONG, params: [{ gas: '0x1' }] })),
       )
-      expect(new Set((await Promise.all(behind)).map(resultOf)).size).toBe(1)
+      expect(new Set((await Promise.all(later)).map(resultOf)).size).toBe(1)
       client.abort()
       await slow
       await pool.stop()
     })
 
-    test('are not too few to be worth a second worker', async () => {
+    test('gets a second worker even if it is a single one', async () => {
       const pool = newPool(2)
-      // Known to be cheap.
+      // The method is known to be cheap.
       for (let index = 0; index < 8; index++) await pool.execute(poolCall('echo', LONG))
       const client = new AbortController()
       const slow = pool.execute(slowCall(client.signal))
@@ -239,7 +254,7 @@ describe('calls', () => {
     })
   })
 
-  test('of a worker that dies run once more, then give up', async () => {
+  test('runs once more when its worker dies, then fails', async () => {
     const before = ended.length
     const { replaced } = pool.stats()
     expect(await pool.execute(poolCall('die'))).toMatchObject({ error: { code: -32603 } })
@@ -250,17 +265,17 @@ describe('calls', () => {
 })
 
 test.each([
-  ['short: the clock', { clockUs: 50, cpuUs: 0 }, 50],
-  ['short, at a tick of the system', { clockUs: 50, cpuUs: 4_000 }, 50],
-  ['waited for its turn', { clockUs: 60_000, cpuUs: 1_000 }, 5_000],
-  ['worked all the time', { clockUs: 60_000, cpuUs: 58_000 }, 60_000],
+  ['short, by the clock', { clockUs: 50, cpuUs: 0 }, 50],
+  ['short, but measured at a tick of the processor clock', { clockUs: 50, cpuUs: 4_000 }, 50],
+  ['long, mostly waiting for the processor', { clockUs: 60_000, cpuUs: 1_000 }, 5_000],
+  ['long, and busy all the time', { clockUs: 60_000, cpuUs: 58_000 }, 60_000],
 ])('the cost of a call that was %s', (_, { clockUs, cpuUs }, micros) => {
   const before = { clockMs: 7, cpuMicros: 3 }
   const after = { clockMs: 7 + clockUs / 1_000, cpuMicros: 3 + cpuUs }
   expect(spentMicros(before, after)).toBe(micros)
 })
 
-test('a fault that nobody catches is told, and ends its thread by an exit', async () => {
+test('an uncaught error is reported and ends its thread by an exit', async () => {
   const worker = new Worker(new URL('../../fixtures/uncaught-worker.ts', import.meta.url))
   const seen: unknown[] = []
   for (const event of ['message', 'error', 'exit'] as const)
@@ -272,10 +287,10 @@ test('a fault that nobody catches is told, and ends its thread by an exit', asyn
   ])
 })
 
-test('a worker whose fault nobody catches is replaced, however late this thread hears of it', async () => {
+test('a worker with an uncaught error is replaced, however late the pool notices', async () => {
   const pool = newPool(2)
   for (let round = 0; round < ROUNDS; round++) {
-    // Both end, and those that come for them fail in their first task.
+    // Both workers end, and their replacements fail in their first task.
     await pool.execute(poolCall('die'))
     const failing = [pool.execute(poolCall('throw')), pool.execute(poolCall('throw'))]
     const end = performance.now() + 300
@@ -287,17 +302,18 @@ test('a worker whose fault nobody catches is replaced, however late this thread 
   await pool.stop()
 })
 
-describe('a worker without memory', () => {
+describe('a worker at its memory limit', () => {
   test.each([false, true])(
-    'ends, is replaced, and its call is answered; it polls: %s',
+    'ends and is replaced, and its call gets an error; it polls: %s',
     async (isPolling) => {
       const pool = newPool(2, {}, 32)
-      // Light, with another call behind it, which is innocent.
+      // The light call has another call behind it, which is innocent.
       const hog = pool.execute(poolCall('hog', { params: [{ gas: '0x1', isPolling }] }))
-      const behind = pool.execute(poolCall('echo', { params: [{ gas: '0x1' }], withinMs: 60_000 }))
+      const later = pool.execute(poolCall('echo', { params: [{ gas: '0x1' }], withinMs: 60_000 }))
       expect(await hog).toMatchObject({ error: { code: -32603 } })
-      expect(resultOf(await behind)).toMatchObject({ endpoint: 'flashblocks' })
-      // Before V8 ended it, which it does to the whole process when it is in a hurry; and not once more to try again.
+      expect(resultOf(await later)).toMatchObject({ endpoint: 'flashblocks' })
+      // The worker ended before V8 would end it, because V8 may end the whole process then. The
+      // call is not tried again.
       expect(pool.stats()).toMatchObject({ terminated: 1 })
       await expect.poll(() => pool.stats().replaced).toBe(1)
       expect(resultOf(await pool.execute(poolCall('echo')))).toMatchObject({ text: 2 })
@@ -305,7 +321,7 @@ describe('a worker without memory', () => {
     },
   )
 
-  test('goes on where it cannot tell yet what is live, and takes no more', async () => {
+  test('continues with its call while live memory is unknown, and takes no more', async () => {
     const pool = newPool(2, {}, 32)
     const call = poolCall('hold', { params: [{ size: 300 * 2 ** 20, ms: 500 }] })
     expect(resultOf(await pool.execute(call))).toBe('held')
@@ -313,7 +329,7 @@ describe('a worker without memory', () => {
     await pool.stop()
   })
 
-  test('goes on where the memory is garbage', async () => {
+  test('continues when its memory is garbage', async () => {
     const pool = newPool(2, {}, 96)
     for (let round = 0; round < 3; round++) {
       const call = poolCall('litter', { params: [{ ms: 1_000 }] })
@@ -325,9 +341,9 @@ describe('a worker without memory', () => {
 })
 
 describe('a full pool', () => {
-  test('refuses at once what does not fit, and answers what waited too long', async () => {
+  test('refuses calls at once, and answers those that waited too long', async () => {
     const pool = newPool(2, { callQueue: 3, traceQueue: 1, graceMs: 5_000 })
-    // One dear task is all that two workers take: the last one is for light calls.
+    // Two workers take only one expensive task, because the last worker is for light calls.
     const busy = pool.execute(poolCall('spin', { runs: 'trace', params: [{ ms: 300 }] }))
     await started()
     const waiting = pool.execute(
@@ -349,7 +365,7 @@ describe('a full pool', () => {
     expect(await pool.execute(poolCall('echo'))).toMatchObject({ error: { code: -32005 } })
   })
 
-  test('tells the times of a call that was too long, beside what its worker knew', async () => {
+  test('reports the times of a late call, with the data of its worker', async () => {
     const pool = newPool(2)
     const known = { suggestedRange: { fromBlock: '0x1', toBlock: '0x2' } }
     const params = [{ ms: 60_000, known }]
@@ -361,7 +377,7 @@ describe('a full pool', () => {
     await pool.stop()
   })
 
-  test('takes calls of another address in place of those of who has most', async () => {
+  test('evicts calls of the address with the most for another address', async () => {
     const pool = newPool(2, { callQueue: 3 })
     const client = new AbortController()
     const endless = () =>
@@ -377,7 +393,7 @@ describe('a full pool', () => {
     await pool.stop()
   })
 
-  test('refuses parameters beyond its bytes, those that run counted', async () => {
+  test('counts running calls in the limit of parameter bytes', async () => {
     const pool = newPool(2, { callQueueBytes: 1_000 })
     const client = new AbortController()
     const large = () =>
@@ -396,7 +412,7 @@ describe('a full pool', () => {
     await pool.stop()
   })
 
-  test('has its last worker for quick calls, and at once for a first one of another address', async () => {
+  test('reserves its last worker for quick calls and first calls of other addresses', async () => {
     const spent: [string, number][] = []
     const pool = newPool(2, {}, 128, (address, cpuMs) => spent.push([address, cpuMs]))
     const quick = () =>
@@ -406,7 +422,9 @@ describe('a full pool', () => {
     const endless = (who: 0 | 1) =>
       pool.execute(
         poolCall('spin', {
-          ...{ params: [{ ms: 60_000 }], withinMs: 60_000, signal: clients[who].signal },
+          params: [{ ms: 60_000 }],
+          withinMs: 60_000,
+          signal: clients[who].signal,
           address: `192.0.2.${who + 1}`,
         }),
       )
@@ -416,7 +434,7 @@ describe('a full pool', () => {
     all.push(endless(1))
     await started()
     expect(pool.stats()).toMatchObject({ busy: 2 })
-    // The guest gives way: at once where it had a processor, and then it waits, and no longer as a guest.
+    // The guest gives way at once if it has a processor. Then it waits, and no longer as a guest.
     await expect
       .poll(async () => {
         expect(resultOf(await quick())).toMatchObject({ text: 15 })
@@ -428,25 +446,25 @@ describe('a full pool', () => {
       expect(reply).toMatchObject({ error: { code: -32002 } })
     const of = (who: string) => spent.filter(([address]) => address === who).map(([, ms]) => ms)
     expect(of('192.0.2.3').length).toBeGreaterThan(20)
-    // On a busy machine a thread has little of the time that passes.
+    // On a busy machine a thread gets little of the time that passes.
     expect(Math.max(...of('192.0.2.1'))).toBeGreaterThan(4)
     expect(Math.max(...of('192.0.2.2'))).toBeGreaterThan(4)
     await pool.stop()
   })
 
-  test('charges what the processor did, not what the clock says', async () => {
+  test('charges processor time, not elapsed time', async () => {
     const spent: [string, number][] = []
     const pool = newPool(2, {}, 128, (address, cpuMs) => spent.push([address, cpuMs]))
     await pool.execute(poolCall('wait', { params: [{ ms: 300 }] }))
     expect(spent).toEqual([['192.0.2.1', expect.any(Number)]])
     expect(spent[0]![1]).toBeLessThan(100)
-    // The node's own calls are nobody's.
+    // The node's own calls count for no client.
     await pool.execute({ ...poolCall('echo'), client: OWN_CLIENT })
     expect(spent.length).toBe(1)
     await pool.stop()
   })
 
-  test('runs nothing whose client left before a worker had it', async () => {
+  test('runs no call whose client disconnected before it started', async () => {
     const spent: unknown[] = []
     const pool = newPool(2, {}, 128, (...one) => spent.push(one))
     const client = new AbortController()
@@ -474,7 +492,7 @@ describe('a full pool', () => {
     await pool.stop()
   })
 
-  test('stopping answers what still runs', async () => {
+  test('answers running calls when it is stopped', async () => {
     const pool = newPool(2)
     const running = pool.execute(poolCall('hang', { params: [{ gas: '0x2faf080' }] }))
     await pool.execute(poolCall('echo'))
@@ -488,11 +506,11 @@ describe('traces', () => {
   const trace = (block: string, at: number) =>
     poolCall('replay', { runs: 'trace', replayed: block, params: [{ block, at }] })
 
-  test('of the transactions of a block, one by one, execute each once, whatever runs beside them', async () => {
+  test('of a block one by one execute each transaction once, also beside other calls', async () => {
     const pool = newPool(3)
     let executed = 0
     for (let at = 0; at < COUNT; at++) {
-      // Has a worker, in turn the first and none.
+      // The trace finds a worker busy, which is in turn the first one and none.
       const beside = at % 2 === 0 ? pool.execute(poolCall('wait', { params: [{ ms: 20 }] })) : true
       await started()
       executed += Number(resultOf(await pool.execute(trace('a', at))))
@@ -503,7 +521,7 @@ describe('traces', () => {
     await pool.stop()
   })
 
-  test('of as many blocks as all workers keep, in turns, execute each transaction once', async () => {
+  test('of as many blocks as fit in all workers execute each transaction once', async () => {
     const pool = newPool(2)
     let executed = 0
     for (let at = 0; at < COUNT; at++)
@@ -513,7 +531,7 @@ describe('traces', () => {
     await pool.stop()
   })
 
-  test('do not wait for the worker that has their block', async () => {
+  test('do not wait for the busy worker that has their block', async () => {
     const pool = newPool(3)
     await pool.execute(trace('a', 0))
     const holder = pool.execute(
@@ -527,78 +545,91 @@ describe('traces', () => {
   })
 })
 
-describe('lanes', () => {
+describe('the call queues', () => {
   let clock = 0
   const now = () => clock
   let jobs = 0
   type Job = Waiting & { readonly id: number }
-  const job = (lane: Lane, predicted = 100, more: Partial<Job> = {}): Job => ({
-    ...{ lane, predicted, client: 'a', bytes: 10, isPutBack: false, id: jobs++ },
+  const job = (queueClass: QueueClass, predicted = 100, more: Partial<Job> = {}): Job => ({
+    queueClass,
+    predicted,
+    client: 'a',
+    bytes: 10,
+    isPutBack: false,
+    id: jobs++,
     ...more,
   })
-  /** `push` gives the jobs alone that have no place, `pushFor` with the limits. */
-  const newLanes = (limits: Partial<Limits> = {}) => {
-    const lanes = createLanes<Job>({ ...DEFAULT_LIMITS, ...limits }, now)
-    const push = (one: Job) => lanes.push(one).map((out) => out.job)
-    const more = { push, pushFor: lanes.push }
-    return Object.assign(Object.create(lanes) as Omit<typeof lanes, 'push'>, more)
+  /** `push` gives only the rejected jobs, `pushFor` also the limits. */
+  const newCallQueues = (limits: Partial<Limits> = {}) => {
+    const callQueues = createCallQueues<Job>({ ...DEFAULT_LIMITS, ...limits }, now)
+    const push = (one: Job) => callQueues.push(one).map((out) => out.job)
+    const more = { push, pushFor: callQueues.push }
+    return Object.assign(Object.create(callQueues) as Omit<typeof callQueues, 'push'>, more)
   }
   const idle = { threads: 2, free: 2, tasksOf: () => 0, long: 0, longOf: () => 0 }
   const lastFree = { ...idle, free: 1 }
-  /** `a` has one worker with a long call, and so on. */
+  /** In this state each named client has one worker with a long call. */
   const longBy = (...clients: string[]) => ({
-    ...{ threads: 2, free: 1, tasksOf: () => 0, long: clients.length },
+    threads: 2,
+    free: 1,
+    tasksOf: () => 0,
+    long: clients.length,
     longOf: (client: string) => clients.filter((one) => one === client).length,
   })
-  const long = LANE_NAMES.filter((lane) => LANES[lane].isLong)
+  const long = QUEUE_CLASS_NAMES.filter((queueClass) => QUEUE_CLASSES[queueClass].isLong)
 
-  test('light calls share a task up to its length in calls and in work', () => {
-    const lanes = newLanes()
-    for (let index = 0; index < 100; index++) lanes.push(job('light', 10))
-    expect(lanes.next(idle)?.length).toBe(64)
-    expect(lanes.next(idle)?.length).toBe(36)
-    for (let index = 0; index < 20; index++) lanes.push(job('light', 250))
-    expect(lanes.next(idle)?.length).toBe(6)
+  test('fill a task with light calls up to its maximum of calls and work', () => {
+    const callQueues = newCallQueues()
+    for (let index = 0; index < 100; index++) callQueues.push(job('light', 10))
+    expect(callQueues.next(idle)?.length).toBe(64)
+    expect(callQueues.next(idle)?.length).toBe(36)
+    for (let index = 0; index < 20; index++) callQueues.push(job('light', 250))
+    expect(callQueues.next(idle)?.length).toBe(6)
   })
 
   test.each([
-    ['a share of the task each', [500, 500, 500, 500, 500, 500, 500], [6, 1]],
-    ['nothing beyond what fits', [1_000, 1_500, 1_000, 400], [2, 2]],
-    ['longer than a task', [4_000, 400, 9_000, 2_900, 100], [1, 1, 1, 2]],
-    ['light ones that became dearer', Array.from({ length: 40 }, () => 310), [9, 9, 9, 9, 4]],
-  ])('medium calls share a task: %s', (_, predicted, lengths) => {
-    const lanes = newLanes()
-    for (const micros of predicted) lanes.push(job('medium', micros))
-    expect(lengths.map(() => lanes.next(lastFree)?.length)).toEqual(lengths)
-    expect(lanes.next(lastFree)).toBe(undefined)
+    ['equal calls', [500, 500, 500, 500, 500, 500, 500], [6, 1]],
+    ['calls that do not fit the task', [1_000, 1_500, 1_000, 400], [2, 2]],
+    ['a call longer than a task', [4_000, 400, 9_000, 2_900, 100], [1, 1, 1, 2]],
+    [
+      'light calls that became more expensive',
+      Array.from({ length: 40 }, () => 310),
+      [9, 9, 9, 9, 4],
+    ],
+  ])('fill a task with medium calls: %s', (_, predicted, lengths) => {
+    const callQueues = newCallQueues()
+    for (const micros of predicted) callQueues.push(job('medium', micros))
+    expect(lengths.map(() => callQueues.next(lastFree)?.length)).toEqual(lengths)
+    expect(callQueues.next(lastFree)).toBe(undefined)
   })
 
-  test('medium calls are shared among the free workers', () => {
-    const lanes = newLanes()
-    for (let index = 0; index < 5; index++) lanes.push(job('medium', 400))
-    expect([lanes.next(idle)?.length, lanes.next(lastFree)?.length]).toEqual([3, 2])
+  test('share medium calls among the free workers', () => {
+    const callQueues = newCallQueues()
+    for (let index = 0; index < 5; index++) callQueues.push(job('medium', 400))
+    expect([callQueues.next(idle)?.length, callQueues.next(lastFree)?.length]).toEqual([3, 2])
   })
 
-  test('a further worker is not woken for little work', () => {
-    const lanes = newLanes()
-    lanes.push(job('light', 200))
-    const tasksOf = (lane: Lane) => (lane === 'light' ? 1 : 0)
-    expect(lanes.next({ ...lastFree, tasksOf })).toBe(undefined)
-    lanes.push(job('light', 200))
-    expect(lanes.next({ ...lastFree, tasksOf })?.length).toBe(2)
+  test('do not wake another worker for little work', () => {
+    const callQueues = newCallQueues()
+    callQueues.push(job('light', 200))
+    const tasksOf = (queueClass: QueueClass) => (queueClass === 'light' ? 1 : 0)
+    expect(callQueues.next({ ...lastFree, tasksOf })).toBe(undefined)
+    callQueues.push(job('light', 200))
+    expect(callQueues.next({ ...lastFree, tasksOf })?.length).toBe(2)
   })
 
-  test('a task takes calls of several addresses, each in its turn; one of unsure calls those of one', () => {
-    const lanes = newLanes()
-    const pushAll = (lane: Lane) => {
-      for (let index = 0; index < 100; index++) lanes.push(job(lane, 30, { client: 'a' }))
-      for (const client of ['b', 'c']) lanes.push(job(lane, 30, { client }))
+  test('mix addresses in a task, except for unsure calls', () => {
+    const callQueues = newCallQueues()
+    const pushAll = (queueClass: QueueClass) => {
+      for (let index = 0; index < 100; index++)
+        callQueues.push(job(queueClass, 30, { client: 'a' }))
+      for (const client of ['b', 'c']) callQueues.push(job(queueClass, 30, { client }))
     }
-    const order = () => lanes.next(idle)!.map(({ client }) => client)
+    const order = () => callQueues.next(idle)!.map(({ client }) => client)
     pushAll('light')
     // A turn is 300 µs.
     expect(order().slice(0, 13).join('')).toBe(`${'a'.repeat(10)}bca`)
-    lanes.remove(() => true)
+    callQueues.remove(() => true)
     pushAll('unsure')
     expect([order(), order(), order()].map((one) => new Set(one))).toEqual([
       new Set('a'),
@@ -607,62 +638,65 @@ describe('lanes', () => {
     ])
   })
 
-  test.each(long)('%s: one address never holds the last worker, another may as a guest', (lane) => {
-    const lanes = newLanes()
-    lanes.push(job(lane))
-    expect(lanes.next(longBy('a'))).toBe(undefined)
-    expect(lanes.isLastWanted(longBy('a'))).toBe(false)
-    lanes.push(job(lane, 5_000_000, { client: 'b' }))
-    lanes.push(job(lane, 100, { client: 'c', isPutBack: true }))
-    // Known to run longer than a guest may; was a guest already.
-    expect(lanes.next(longBy('a'))).toBe(undefined)
-    lanes.push(job(lane, 100, { client: 'd' }))
-    expect(lanes.isLastWanted(longBy('a'))).toBe(true)
-    expect(lanes.isLastWanted(longBy('a', 'd'))).toBe(false)
-    expect(lanes.next(longBy('a'))).toMatchObject([{ client: 'd' }])
+  test.each(long)('%s: reserve the last worker for guests of other addresses', (queueClass) => {
+    const callQueues = newCallQueues()
+    callQueues.push(job(queueClass))
+    expect(callQueues.next(longBy('a'))).toBe(undefined)
+    expect(callQueues.isLastWanted(longBy('a'))).toBe(false)
+    callQueues.push(job(queueClass, 5_000_000, { client: 'b' }))
+    callQueues.push(job(queueClass, 100, { client: 'c', isPutBack: true }))
+    // The call is known to run longer than a guest may, and was a guest already.
+    expect(callQueues.next(longBy('a'))).toBe(undefined)
+    callQueues.push(job(queueClass, 100, { client: 'd' }))
+    expect(callQueues.isLastWanted(longBy('a'))).toBe(true)
+    expect(callQueues.isLastWanted(longBy('a', 'd'))).toBe(false)
+    expect(callQueues.next(longBy('a'))).toMatchObject([{ client: 'd' }])
     const three = { ...longBy('a'), threads: 3, free: 2 }
-    expect(lanes.next(three)).toMatchObject([{ client: 'a' }])
-    expect(lanes.next(three)).toMatchObject([{ client: 'b' }])
+    expect(callQueues.next(three)).toMatchObject([{ client: 'a' }])
+    expect(callQueues.next(three)).toMatchObject([{ client: 'b' }])
   })
 
-  test('every lane gets its turn', () => {
-    const lanes = newLanes()
+  test('serve every queue class in turn', () => {
+    const callQueues = newCallQueues()
     for (let round = 0; round < 3; round++)
-      for (const lane of LANE_NAMES) lanes.push(job(lane, 2_000))
-    const order = [...LANE_NAMES, ...LANE_NAMES].map(() => lanes.next(idle)?.[0]?.lane)
-    expect(order).toEqual([...LANE_NAMES, ...LANE_NAMES])
+      for (const queueClass of QUEUE_CLASS_NAMES) callQueues.push(job(queueClass, 2_000))
+    const order = [...QUEUE_CLASS_NAMES, ...QUEUE_CLASS_NAMES].map(
+      () => callQueues.next(idle)?.[0]?.queueClass,
+    )
+    expect(order).toEqual([...QUEUE_CLASS_NAMES, ...QUEUE_CLASS_NAMES])
   })
 
-  test('an address that always waits gets as much work done as any other', () => {
+  test('give every address that always waits the same share of work', () => {
     const clients = ['a', 'b', 'c']
-    const most = 50_000
+    const max = 50_000
     fc.assert(
       fc.property(
-        fc.constantFrom(...LANE_NAMES),
-        // Of each address: what its calls are taken for, at most twice of what they take.
+        fc.constantFrom(...QUEUE_CLASS_NAMES),
+        // For each address: the predicted cost of its calls, at most twice the real cost.
         fc.array(
           fc
-            .tuple(fc.integer({ min: 2, max: most }), fc.integer({ min: 1, max: most }))
+            .tuple(fc.integer({ min: 2, max: max }), fc.integer({ min: 1, max: max }))
             .map(([predicted, micros]) => [predicted, Math.max(micros, predicted / 2)] as const),
           { minLength: clients.length, maxLength: clients.length },
         ),
-        (lane, costs) => {
-          const lanes = newLanes()
+        (queueClass, costs) => {
+          const callQueues = newCallQueues()
           const served = new Map(clients.map((client) => [client, 0]))
           const push = (client: string) =>
-            lanes.push(job(lane, costs[clients.indexOf(client)]![0], { client }))
+            callQueues.push(job(queueClass, costs[clients.indexOf(client)]![0], { client }))
           for (const client of clients) for (let index = 0; index < 130; index++) push(client)
           for (let task = 0; task < 300; task++) {
-            for (const one of lanes.next(idle)!) {
+            for (const one of callQueues.next(idle)!) {
               const micros = costs[clients.indexOf(one.client)]![1]
-              lanes.done(one, micros)
+              callQueues.done(one, micros)
               served.set(one.client, served.get(one.client)! + micros)
               push(one.client)
             }
             const all = [...served.values()]
-            // A turn, and what a task of an address costs at most beyond its credit, of both.
-            const { turnUs, taskUs } = LANES[lane]
-            const bound = 2 * (turnUs + (taskUs === 0 ? 1 : 64) * most)
+            // The bound allows, for both addresses, a turn and the cost of a task beyond the
+            // address's credit.
+            const { turnUs, taskUs } = QUEUE_CLASSES[queueClass]
+            const bound = 2 * (turnUs + (taskUs === 0 ? 1 : 64) * max)
             expect(Math.max(...all) - Math.min(...all)).toBeLessThan(bound)
           }
         },
@@ -671,147 +705,161 @@ describe('lanes', () => {
     )
   })
 
-  test('who has cost much more than was foreseen is passed over until the others have had as much', () => {
-    const lanes = newLanes()
+  test('skip an address with expensive calls until others have caught up', () => {
+    const callQueues = newCallQueues()
     for (const client of ['a', 'b'])
-      for (let index = 0; index < 200; index++) lanes.push(job('dear', 10_000, { client }))
+      for (let index = 0; index < 200; index++) callQueues.push(job('dear', 10_000, { client }))
     const served = { a: 0, b: 0 }
     for (let task = 0; task < 150; task++) {
-      const [one] = lanes.next(idle)!
+      const [one] = callQueues.next(idle)!
       const micros = one!.client === 'a' ? 1_000_000 : 10_000
-      lanes.done(one!, micros)
+      callQueues.done(one!, micros)
       served[one!.client as 'a' | 'b'] += micros
     }
     expect(served).toEqual({ a: 2_000_000, b: 1_480_000 })
   })
 
-  test('a debt is kept while no call of its address waits, and time pays it', () => {
+  test('keep the debt of an address without calls, and reduce it with time', () => {
     const order = (waitMs: number) => {
-      const lanes = newLanes()
-      lanes.push(job('dear', 10_000, { client: 'a' }))
-      lanes.done(lanes.next(idle)![0]!, 100_000)
+      const callQueues = newCallQueues()
+      callQueues.push(job('dear', 10_000, { client: 'a' }))
+      callQueues.done(callQueues.next(idle)![0]!, 100_000)
       clock += waitMs
-      for (const client of ['a', 'b', 'b']) lanes.push(job('dear', 10_000, { client }))
-      return [1, 2, 3].map(() => lanes.next(idle)![0]!.client).join('')
+      for (const client of ['a', 'b', 'b']) callQueues.push(job('dear', 10_000, { client }))
+      return [1, 2, 3].map(() => callQueues.next(idle)![0]!.client).join('')
     }
     expect([order(0), order(200)]).toEqual(['bba', 'abb'])
   })
 
-  test('a thousand addresses cost a call no more than one does, about', () => {
+  test('handle a thousand addresses about as fast as one', () => {
     const msOf = (addresses: number) => {
-      const lanes = newLanes({ callQueue: 1e6 })
+      const callQueues = newCallQueues({ callQueue: 1e6 })
       const start = performance.now()
       for (let index = 0; index < 50_000; index++)
-        lanes.push(job('light', 20, { client: String(index % addresses) }))
-      while (lanes.size > 0) for (const one of lanes.next(idle)!) lanes.done(one, 25)
+        callQueues.push(job('light', 20, { client: String(index % addresses) }))
+      while (callQueues.size > 0) for (const one of callQueues.next(idle)!) callQueues.done(one, 25)
       return performance.now() - start
     }
     msOf(1)
     expect(msOf(1_000)).toBeLessThan(20 * msOf(1) + 200)
   })
 
-  test('each queue is bounded, the lanes of calls together', () => {
-    const calls = LANE_NAMES.filter((lane) => LANES[lane].queue === 'callQueue')
-    const single = Object.fromEntries(LANE_NAMES.map((lane) => [LANES[lane].queue, 1]))
-    const lanes = newLanes({ ...single, callQueue: calls.length })
-    expect(calls.map((lane) => lanes.push(job(lane)))).toEqual(calls.map(() => []))
-    const next = LANE_NAMES.map((lane) => job(lane))
-    expect(next.map((one) => lanes.push(one).includes(one))).toEqual(
-      LANE_NAMES.map((lane) => calls.includes(lane)),
+  test('have a maximum length, together for the classes of calls', () => {
+    const calls = QUEUE_CLASS_NAMES.filter(
+      (queueClass) => QUEUE_CLASSES[queueClass].queue === 'callQueue',
     )
-    expect(lanes.remove(({ lane }) => lane === 'medium').length).toBe(1)
-    expect(lanes.push(job('light'))).toEqual([])
-    expect(lanes.size).toBe(LANE_NAMES.length)
+    const single = Object.fromEntries(
+      QUEUE_CLASS_NAMES.map((queueClass) => [QUEUE_CLASSES[queueClass].queue, 1]),
+    )
+    const callQueues = newCallQueues({ ...single, callQueue: calls.length })
+    expect(calls.map((queueClass) => callQueues.push(job(queueClass)))).toEqual(calls.map(() => []))
+    const next = QUEUE_CLASS_NAMES.map((queueClass) => job(queueClass))
+    expect(next.map((one) => callQueues.push(one).includes(one))).toEqual(
+      QUEUE_CLASS_NAMES.map((queueClass) => calls.includes(queueClass)),
+    )
+    expect(callQueues.remove(({ queueClass }) => queueClass === 'medium').length).toBe(1)
+    expect(callQueues.push(job('light'))).toEqual([])
+    expect(callQueues.size).toBe(QUEUE_CLASS_NAMES.length)
   })
 
-  test('in a full queue the newest of who has most makes place, not those who have as much', () => {
-    const lanes = newLanes({ callQueue: 4 })
+  test('evict the newest call of the client with the most when they are full', () => {
+    const callQueues = newCallQueues({ callQueue: 4 })
     const own = [1, 2, 3, 4].map(() => job('dear'))
-    for (const one of own) expect(lanes.push(one)).toEqual([])
+    for (const one of own) expect(callQueues.push(one)).toEqual([])
     const one = job('light')
-    expect(lanes.push(one)).toEqual([one])
-    expect(lanes.push(job('light', 100, { client: 'b' }))).toEqual([own[3]])
-    expect(lanes.push(job('light', 100, { client: 'b' }))).toEqual([own[2]])
+    expect(callQueues.push(one)).toEqual([one])
+    expect(callQueues.push(job('light', 100, { client: 'b' }))).toEqual([own[3]])
+    expect(callQueues.push(job('light', 100, { client: 'b' }))).toEqual([own[2]])
     const third = job('light', 100, { client: 'b' })
-    expect(lanes.push(third)).toEqual([third])
-    // Of three who have two, one and one, as a fourth comes.
-    expect(lanes.push(job('light', 100, { client: 'c' })).length).toBe(1)
+    expect(callQueues.push(third)).toEqual([third])
+    // Three clients have two, one and one jobs when a fourth comes.
+    expect(callQueues.push(job('light', 100, { client: 'c' })).length).toBe(1)
     const last = job('light', 100, { client: 'd' })
-    expect(lanes.push(last).map(({ client }) => client)).toEqual(['b'])
-    expect(lanes.size).toBe(4)
+    expect(callQueues.push(last).map(({ client }) => client)).toEqual(['b'])
+    expect(callQueues.size).toBe(4)
   })
 
-  test('nobody makes place for what has none all the same, and each is told its limit', () => {
-    const lanes = newLanes({ callQueue: 4, callQueueBytes: 100 })
+  test('evict nothing for a call that would still not fit, and report each limit', () => {
+    const callQueues = newCallQueues({ callQueue: 4, callQueueBytes: 100 })
     const own = [10, 10, 10, 60].map((bytes) => job('light', 100, { bytes }))
-    for (const one of own) expect(lanes.push(one)).toEqual([])
-    // One of the four would go, and the bytes of no three are enough.
+    for (const one of own) expect(callQueues.push(one)).toEqual([])
+    // One of the four jobs would be evicted, but the bytes of three are not enough.
     const large = job('light', 100, { client: 'b', bytes: 101 })
-    expect(lanes.pushFor(large)).toEqual([{ job: large, limit: 'callQueueBytes' }])
-    expect(lanes.size).toBe(4)
+    expect(callQueues.pushFor(large)).toEqual([{ job: large, limit: 'callQueueBytes' }])
+    expect(callQueues.size).toBe(4)
     const same = job('light', 100, { client: 'c', bytes: 95 })
-    expect(lanes.pushFor(same)).toEqual([{ job: same, limit: 'callQueueBytes' }])
+    expect(callQueues.pushFor(same)).toEqual([{ job: same, limit: 'callQueueBytes' }])
     const small = job('light', 100, { client: 'b', bytes: 20 })
-    expect(lanes.pushFor(small)).toEqual([{ job: own[3], limit: 'callQueue' }])
+    expect(callQueues.pushFor(small)).toEqual([{ job: own[3], limit: 'callQueue' }])
     const next = job('light', 100, { client: 'd', bytes: 5 })
-    expect(lanes.pushFor(next)).toEqual([{ job: own[2], limit: 'callQueue' }])
-    // Their places in their turns are as they were.
-    const order = lanes.next(idle)!
+    expect(callQueues.pushFor(next)).toEqual([{ job: own[2], limit: 'callQueue' }])
+    // The order of the turns is unchanged.
+    const order = callQueues.next(idle)!
     expect(order).toEqual([own[0], own[1], small, next])
   })
 
-  test('the bytes of what waits and of what runs are bounded together', () => {
+  test('limit the bytes of waiting and running calls together', () => {
     const bounded = fc.array(
       fc.record({
         client: fc.constantFrom('a', 'b', 'c'),
-        lane: fc.constantFrom(...LANE_NAMES),
+        queueClass: fc.constantFrom(...QUEUE_CLASS_NAMES),
         bytes: fc.integer({ min: 0, max: 60 }),
         isRun: fc.boolean(),
       }),
     )
     fc.assert(
       fc.property(bounded, (steps) => {
-        const lanes = newLanes({ callQueueBytes: 100, callQueue: 5 })
-        const held = new Set<Job>()
+        const callQueues = newCallQueues({ callQueueBytes: 100, callQueue: 5 })
+        const pinned = new Set<Job>()
         const running: Job[] = []
-        for (const { client, lane, bytes, isRun } of steps) {
-          const one = job(lane, 100, { client, bytes })
-          held.add(one)
-          const out = lanes.push(one)
+        for (const { client, queueClass, bytes, isRun } of steps) {
+          const one = job(queueClass, 100, { client, bytes })
+          pinned.add(one)
+          const out = callQueues.push(one)
           if (out.includes(one)) expect(out).toEqual([one])
-          for (const other of out) expect(held.delete(other)).toBe(true)
-          if (isRun) running.push(...(lanes.next(idle) ?? []))
-          const sum = [...held].reduce((total, other) => total + other.bytes, 0)
+          for (const other of out) expect(pinned.delete(other)).toBe(true)
+          if (isRun) running.push(...(callQueues.next(idle) ?? []))
+          const sum = [...pinned].reduce((total, other) => total + other.bytes, 0)
           expect(sum).toBeLessThanOrEqual(100)
-          expect(lanes.size + running.length).toBe(held.size)
+          expect(callQueues.size + running.length).toBe(pinned.size)
           if (running.length > 3)
             for (const ended of running.splice(0)) {
-              lanes.done(ended, 100)
-              held.delete(ended)
+              callQueues.done(ended, 100)
+              pinned.delete(ended)
             }
         }
       }),
     )
-    const lanes = newLanes({ callQueueBytes: 100 })
+    const callQueues = newCallQueues({ callQueueBytes: 100 })
     const small = job('light', 100, { client: 'b', bytes: 5 })
-    lanes.push(job('dear', 100, { bytes: 60 }))
-    lanes.push(job('dear', 100, { bytes: 40 }))
-    expect(lanes.push(small)).toMatchObject([{ bytes: 40 }])
+    callQueues.push(job('dear', 100, { bytes: 60 }))
+    callQueues.push(job('dear', 100, { bytes: 40 }))
+    expect(callQueues.push(small)).toMatchObject([{ bytes: 40 }])
     const large = job('dear', 100, { bytes: 80 })
-    expect(lanes.push(large)).toEqual([large])
+    expect(callQueues.push(large)).toEqual([large])
   })
 })
 
-test('what waits too long is told so by the clock that was given', () => {
+test('a call that waits too long gets its timeout by the given clock', () => {
   let clock = 1_000
   const replies: PoolReply[] = []
   const queue = new JobQueue(DEFAULT_LIMITS, 2, () => clock)
   const call = { ...poolCall('echo'), deadline: clock + DEFAULT_LIMITS.callMs }
   const prediction = createCosts(() => clock).classify(call, 'a')
   queue.push({
-    ...{ call, prediction, client: 'a', lane: prediction.lane, predicted: 100, bytes: 1 },
-    ...{ queuedAt: 1_100, startedAt: undefined, record: 0, isAnswered: false },
-    ...{ isSecondTry: false, isPutBack: false, answer: (reply) => void replies.push(reply) },
+    call,
+    prediction,
+    client: 'a',
+    queueClass: prediction.queueClass,
+    predicted: 100,
+    bytes: 1,
+    queuedAt: 1_100,
+    startedAt: undefined,
+    snapshot: 0,
+    hasResponse: false,
+    isSecondTry: false,
+    isPutBack: false,
+    respond: (reply) => void replies.push(reply),
   })
   clock += DEFAULT_LIMITS.callMs - 1
   queue.dropGone()
@@ -823,19 +871,32 @@ test('what waits too long is told so by the clock that was given', () => {
   expect(replies).toMatchObject([{ error: { code: -32_002, data } }])
 })
 
-describe('a call that would wait for longer than it may', () => {
-  /** Calls of 100 ms each, known as such unless `knownUs` says otherwise. */
+describe('a call whose queue is longer than its timeout', () => {
+  /** Makes a queue for calls of 100 ms each, known as such unless `knownUs` is given. */
   const newQueue = () => {
     const replies: PoolReply[] = []
     const queue = new JobQueue(DEFAULT_LIMITS, 2, () => 0)
     const admit = (client: string, knownUs: number | undefined = 100_000) => {
       const call = { ...poolCall('echo', { address: client }), deadline: DEFAULT_LIMITS.callMs }
-      const lane = LANE_NAMES.find((name) => LANES[name].runs === 'call' && LANES[name].isLong)!
+      const queueClass = QUEUE_CLASS_NAMES.find(
+        (name) => QUEUE_CLASSES[name].runs === 'call' && QUEUE_CLASSES[name].isLong,
+      )!
       const prediction = createCosts(() => 0).classify(call, client)
       return queue.admit({
-        ...{ call, prediction, client, lane, predicted: 100_000, knownUs, bytes: 1 },
-        ...{ queuedAt: 0, startedAt: undefined, record: 0, isAnswered: false },
-        ...{ isSecondTry: false, isPutBack: false, answer: (reply) => void replies.push(reply) },
+        call,
+        prediction,
+        client,
+        queueClass,
+        predicted: 100_000,
+        knownUs,
+        bytes: 1,
+        queuedAt: 0,
+        startedAt: undefined,
+        snapshot: 0,
+        hasResponse: false,
+        isSecondTry: false,
+        isPutBack: false,
+        respond: (reply) => void replies.push(reply),
       })
     }
     const admitted = (count: number, client: string, knownUs?: number) =>
@@ -843,26 +904,27 @@ describe('a call that would wait for longer than it may', () => {
     return { admit, admitted, queue, replies }
   }
 
-  test('is refused at once and told when to come again', () => {
+  test('is refused at once with the time to retry', () => {
     const { admitted, replies } = newQueue()
-    // Two workers do 100 of them in the five seconds that a call may take: the 101st begins in time.
+    // Two workers do 100 of the calls in the five seconds that a call may take; the 101st starts in
+    // time.
     expect(admitted(103, 'a')).toBe(101)
     const data = { reason: 'overloaded', retryAfterMs: 200 }
     expect(replies).toMatchObject([{ error: { code: -32_005, data } }, { error: { data } }])
   })
-  test('only by what its own address has waiting, and its turns with others', () => {
+  test('is judged by the calls of its own address, in turns with others', () => {
     const { admit, admitted } = newQueue()
     expect(admitted(101, 'a')).toBe(101)
     expect(admit('b')).toBe(true)
-    // What b has before it, a has done of its own meanwhile as well.
+    // While b waits for its calls, a does as many of its own.
     expect(admitted(103, 'b')).toBe(50)
   })
-  test('is taken where nobody knows what takes so long', () => {
+  test('is accepted while the costs are unknown', () => {
     const { admitted, queue } = newQueue()
     expect(admitted(300, 'a', 0)).toBe(300)
     expect(queue.size).toBe(300)
   })
-  test('is taken again when enough of the others have gone', () => {
+  test('is accepted again when enough calls have left', () => {
     const { admit, admitted, queue } = newQueue()
     expect(admitted(102, 'a')).toBe(101)
     const load = { threads: 2, free: 2, tasksOf: () => 0, long: 0, longOf: () => 0 }
@@ -872,12 +934,12 @@ describe('a call that would wait for longer than it may', () => {
   })
 })
 
-describe('costs', () => {
+describe('the cost of a call', () => {
   const token = { to: `0x${'a'.repeat(40)}`, data: '0x70a08231000000', gas: '0x5208' }
   const call = (request: object) => poolCall('eth_call', { params: [request] })
   let clock = 0
   const newCosts = () => createCosts(() => clock)
-  /** Seen so often. */
+  /** Records this many observations. */
   const learn = (
     costs: ReturnType<typeof newCosts>,
     prediction: Prediction,
@@ -887,30 +949,30 @@ describe('costs', () => {
       for (let index = 0; index < times; index++) costs.learn(prediction, micros)
   }
 
-  test('are learned per contract and selector, for everybody', () => {
+  test('is learned per contract and selector, for all clients', () => {
     const costs = newCosts()
     const first = costs.classify(call(token), 'a')
-    expect(first.lane).toBe('unsure')
+    expect(first.queueClass).toBe('unsure')
     costs.learn(first, 50_000)
-    expect(costs.classify(call({ ...token, data: `${token.data}ff` }), 'b').lane).toBe('dear')
-    expect(costs.classify(call({ ...token, data: '0x12345678' }), 'b').lane).toBe('unsure')
+    expect(costs.classify(call({ ...token, data: `${token.data}ff` }), 'b').queueClass).toBe('dear')
+    expect(costs.classify(call({ ...token, data: '0x12345678' }), 'b').queueClass).toBe('unsure')
     const known = costs.classify(call(token), 'a')
     learn(costs, known, [8, 1_000])
-    expect(costs.classify(call(token), 'b').lane).toBe('medium')
+    expect(costs.classify(call(token), 'b').queueClass).toBe('medium')
     learn(costs, known, [16, 20])
-    expect(costs.classify(call(token), 'b').lane).toBe('light')
+    expect(costs.classify(call(token), 'b').queueClass).toBe('light')
   })
 
-  test('of an address with experience of its own are not what others make of it', () => {
+  test('of a client with experience is independent of other clients', () => {
     const costs = newCosts()
     learn(costs, costs.classify(call(token), 'a'), [1, 20])
     learn(costs, costs.classify(call(token), 'b'), [20, 2_000_000])
-    expect(costs.classify(call(token), 'a').lane).toBe('light')
-    expect(costs.classify(call(token), 'b').lane).toBe('dear')
-    expect(costs.classify(call(token), 'c').lane).toBe('dear')
+    expect(costs.classify(call(token), 'a').queueClass).toBe('light')
+    expect(costs.classify(call(token), 'b').queueClass).toBe('dear')
+    expect(costs.classify(call(token), 'c').queueClass).toBe('dear')
   })
 
-  test('of code that a caller brings say nothing about those of others', () => {
+  test('of code that a client brings says nothing about the code of others', () => {
     const costs = newCosts()
     const create = { gas: '0x5208', data: '0x60806040' }
     const overridden = (client: string) =>
@@ -921,84 +983,89 @@ describe('costs', () => {
     const created = (client: string) => costs.classify(call(create), client)
     for (const classify of [overridden, created]) {
       learn(costs, classify('a'), [2, 20])
-      expect(classify('a').lane).toBe('light')
-      expect(classify('b').lane).toBe('unsure')
+      expect(classify('a').queueClass).toBe('light')
+      expect(classify('b').queueClass).toBe('unsure')
     }
-    expect(costs.classify(call(token), 'a').lane).toBe('unsure')
+    expect(costs.classify(call(token), 'a').queueClass).toBe('unsure')
   })
 
-  test('one slow run among quick ones changes little, many do, and so does a very slow one', () => {
+  test('changes little with one slow run, but much with many or a very slow one', () => {
     const costs = newCosts()
     const unknown = costs.classify(call(token), 'a')
     learn(costs, unknown, [1, 20])
-    const lane = () => costs.classify(call(token), 'a').lane
+    const queueClass = () => costs.classify(call(token), 'a').queueClass
     const known = costs.classify(call(token), 'a')
     for (let round = 0; round < 50; round++) {
       learn(costs, known, [9, 20], [1, 60_000])
-      expect(lane()).toBe('light')
+      expect(queueClass()).toBe('light')
     }
     learn(costs, known, [16, 60_000])
-    expect(lane()).toBe('dear')
+    expect(queueClass()).toBe('dear')
     learn(costs, known, [40, 20])
-    expect(lane()).toBe('light')
+    expect(queueClass()).toBe('light')
     costs.learn({ ...known, expected: 'long' }, 2_000_000)
-    expect(lane()).toBe('dear')
+    expect(queueClass()).toBe('dear')
   })
 
-  test('unknown with much gas is dear', () => {
+  test('is dear when it is unknown and its gas is high', () => {
     const costs = newCosts()
-    expect(costs.classify(call({ ...token, gas: '0x2faf080' }), 'a').lane).toBe('dear')
-    expect(costs.classify(call({ to: token.to, data: token.data }), 'a').lane).toBe('dear')
-    expect(costs.classify(call(token), 'a').lane).toBe('unsure')
+    expect(costs.classify(call({ ...token, gas: '0x2faf080' }), 'a').queueClass).toBe('dear')
+    expect(costs.classify(call({ to: token.to, data: token.data }), 'a').queueClass).toBe('dear')
+    expect(costs.classify(call(token), 'a').queueClass).toBe('unsure')
   })
 
-  test('unknown of an address whose unknown calls were dear lately is dear, and only of that', () => {
+  test('is dear when it is unknown and others of its address were dear lately', () => {
     const costs = newCosts()
     const other = (selector: number) => call({ ...token, data: `0x${selector}` })
     costs.learn(costs.classify(other(10_000_000), 'a'), 5_000_000)
     for (let index = 0; index < 10; index++)
       costs.learn(costs.classify(other(20_000_000 + index), 'a'), 50)
-    expect(costs.classify(other(30_000_000), 'a')).toMatchObject({ lane: 'dear' })
-    expect(costs.classify(other(30_000_000), 'b')).toMatchObject({ lane: 'unsure' })
+    expect(costs.classify(other(30_000_000), 'a')).toMatchObject({ queueClass: 'dear' })
+    expect(costs.classify(other(30_000_000), 'b')).toMatchObject({ queueClass: 'unsure' })
     clock += 60_000
-    expect(costs.classify(other(30_000_000), 'a')).toMatchObject({ lane: 'unsure' })
+    expect(costs.classify(other(30_000_000), 'a')).toMatchObject({ queueClass: 'unsure' })
   })
 
-  test('known as light are doubted where they surprised, for a while, and only of that address', () => {
+  test('is unsure for a while after a surprise, for that address only', () => {
     const costs = newCosts()
     learn(costs, costs.classify(call(token), 'a'), [3, 20])
     learn(costs, costs.classify(call({ ...token, data: '0x1' }), 'a'), [3, 20])
     costs.learn(costs.classify(call(token), 'a'), 5_000_000)
-    expect(costs.classify(call({ ...token, data: '0x1' }), 'a').lane).toBe('unsure')
-    expect(costs.classify(call({ ...token, data: '0x1' }), 'b').lane).toBe('light')
+    expect(costs.classify(call({ ...token, data: '0x1' }), 'a').queueClass).toBe('unsure')
+    expect(costs.classify(call({ ...token, data: '0x1' }), 'b').queueClass).toBe('light')
     clock += 60_000
-    expect(costs.classify(call({ ...token, data: '0x1' }), 'a').lane).toBe('light')
+    expect(costs.classify(call({ ...token, data: '0x1' }), 'a').queueClass).toBe('light')
   })
 
-  test('of a call that was stopped are at least what it took', () => {
+  test('of a call that was stopped is at least its time so far', () => {
     const costs = newCosts()
     costs.learn(costs.classify(call(token), 'a'), 100, true)
     expect(costs.classify(call(token), 'a').expected).toBe('unknown')
     costs.learn(costs.classify(call(token), 'a'), 30_000, true)
-    expect(costs.classify(call(token), 'a')).toMatchObject({ lane: 'dear', predicted: 100_000 })
+    expect(costs.classify(call(token), 'a')).toMatchObject({
+      queueClass: 'dear',
+      predicted: 100_000,
+    })
   })
 
-  test('whatever the parameters are', () => {
+  test('is unsure or dear for any parameters', () => {
     const costs = newCosts()
     fc.assert(
       fc.property(fc.array(fc.jsonValue(), { maxLength: 3 }), (params) => {
-        expect(['unsure', 'dear']).toContain(costs.classify(poolCall('x', { params }), 'a').lane)
+        expect(['unsure', 'dear']).toContain(
+          costs.classify(poolCall('x', { params }), 'a').queueClass,
+        )
       }),
     )
   })
 })
 
-describe('memory', () => {
+describe('the task memory', () => {
   const callOf = fc.record({
     method: fc.stringMatching(/^[a-z_]{1,40}$/),
     text: fc.oneof(fc.string({ unit: 'binary' }), fc.constant('ä'.repeat(TASK_BYTES / 3))),
     endpoint: fc.constantFrom('standard' as const, 'flashblocks' as const),
-    record: fc.option(fc.integer({ min: 1, max: 2 ** 30 }), { nil: undefined }),
+    snapshot: fc.option(fc.integer({ min: 1, max: 2 ** 30 }), { nil: undefined }),
     deadline: fc.double({ noNaN: true }),
     wantsReads: fc.boolean(),
   })
@@ -1016,7 +1083,7 @@ describe('memory', () => {
   })
   const from: fc.Arbitrary<ReadFrom> = fc.oneof(
     fc.constant({}),
-    fc.record({ record: fc.integer({ min: 1, max: 2 ** 31 - 1 }), pending }),
+    fc.record({ snapshot: fc.integer({ min: 1, max: 2 ** 31 - 1 }), pending }),
   )
   const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
   const address = bytesOf(20)
@@ -1032,23 +1099,25 @@ describe('memory', () => {
       .array(missingKey, { minLength: 1, maxLength: 5 })
       .map((missing) => ({ stale: true as const, missing })),
     fc.constant({ stale: true as const, missing: Array(1_000).fill(slot) }),
-    fc
-      .tuple(fc.string({ unit: 'grapheme-ascii' }), reads, from)
-      .map(([text, told, read]) => ({ result: JSON.stringify(text), reads: told, ...read })),
-    reads.map((told) => ({ result: `"${'x'.repeat(TASK_BYTES / 3)}"`, reads: told })),
+    fc.tuple(fc.string({ unit: 'grapheme-ascii' }), reads, from).map(([text, reported, read]) => ({
+      result: JSON.stringify(text),
+      reads: reported,
+      ...read,
+    })),
+    reads.map((reported) => ({ result: `"${'x'.repeat(TASK_BYTES / 3)}"`, reads: reported })),
     fc.constant({ stale: true as const }),
     fc.tuple(fc.nat(), from).map(([written, read]) => ({ written, ...read })),
     fc
       .tuple(fc.array(fc.uint8Array({ minLength: 1 }), { minLength: 1 }), from)
       .map(([pieces, read]) => ({ pieces, ...read })),
-    fc.tuple(fc.string({ unit: 'binary' }), reads, from).map(([message, told, read]) => ({
+    fc.tuple(fc.string({ unit: 'binary' }), reads, from).map(([message, reported, read]) => ({
       error: { code: -32000, message: message.toWellFormed() },
-      reads: told,
+      reads: reported,
       ...read,
     })),
   )
 
-  test('gives back every call and every reply', () => {
+  test('returns every call and every reply unchanged', () => {
     const memory = createTaskMemory()
     const texts = fc.array(fc.tuple(callOf, replyOf), { minLength: 1, maxLength: 64 })
     fc.assert(
@@ -1064,11 +1133,11 @@ describe('memory', () => {
         }
         for (const [index, [, reply]] of pairs.entries()) {
           const read = readReply(memory, index, back)!
-          // What was read is told where there is room for it.
-          const isUntold = 'reads' in reply && 'reads' in read && read.reads === undefined
-          expect(read).toEqual(isUntold ? { ...reply, reads: undefined } : reply)
+          // The reply includes its reads if it has space for them.
+          const isUnreported = 'reads' in reply && 'reads' in read && read.reads === undefined
+          expect(read).toEqual(isUnreported ? { ...reply, reads: undefined } : reply)
           if (index === 0)
-            expect(isUntold && 'reads' in reply && reply.reads).not.toBeTypeOf('object')
+            expect(isUnreported && 'reads' in reply && reply.reads).not.toBeTypeOf('object')
           expect(microsOf(memory, index)).toBe(index)
         }
       }),
@@ -1076,13 +1145,13 @@ describe('memory', () => {
     )
   })
 
-  test('a cancelled call is the only one', () => {
+  test('cancels one call only', () => {
     const memory = createTaskMemory()
     const call = {
       method: 'x',
       text: '',
       endpoint: 'standard' as const,
-      record: 1,
+      snapshot: 1,
       deadline: 0,
       wantsReads: false,
     }

@@ -1,4 +1,4 @@
-/** How a node stops: all parts by one deadline, on a clock that the test moves. */
+/** A node stops all its parts by one deadline, on a clock that the test moves. */
 import { describe, expect, test } from 'vitest'
 import { createLifecycle, STOP_MS, type StopOptions } from '../../../workers/process/lifecycle.ts'
 import { handClock } from '../../fixtures/hand-clock.ts'
@@ -14,8 +14,12 @@ function world() {
   })
   const given = new Map<string, number>()
   return {
-    ...{ hand, lifecycle, problems, waits, given },
-    /** Takes so long; undefined: for ever. */
+    hand,
+    lifecycle,
+    problems,
+    waits,
+    given,
+    /** Adds a part that takes this long; undefined: for ever. */
     part(name: string, ms: number | undefined, options: StopOptions = {}) {
       const run = (withinMs: number) => {
         given.set(name, withinMs)
@@ -37,13 +41,13 @@ function world() {
   }
 }
 
-/** As `dev` and `follow` open them, the last to be closed first. */
-const NODE: [part: string, leastMs: number][] = [
+/** `dev` and `follow` open the parts in this order, and close the last one first. */
+const NODE: [part: string, minMs: number][] = [
   ['the data directory', 0],
   ['the database', 200],
   ['the journal of transactions', 0],
   ['the record', 700],
-  ['the keeper', 700],
+  ['the persistence thread', 700],
   ['the writer', 300],
   ['the follower', 300],
   ['the feeds', 300],
@@ -54,44 +58,44 @@ const NODE: [part: string, leastMs: number][] = [
 ]
 
 describe('a stop', () => {
-  test('takes at most eight seconds, whatever hangs', async () => {
+  test('takes at most eight seconds, whichever parts hang', async () => {
     for (const hanging of [1, 2, 3, 5, 7, 11, 12]) {
       const { part, stopped, given, problems } = world()
-      for (const [at, [name, leastMs]] of NODE.entries())
-        part(name, at % hanging === 0 ? undefined : 30, { leastMs })
+      for (const [at, [name, minMs]] of NODE.entries())
+        part(name, at % hanging === 0 ? undefined : 30, { minMs })
       part('the requests in flight', undefined)
       expect(await stopped()).toBeLessThanOrEqual(STOP_MS)
       expect(problems).toContain('the requests in flight')
-      for (const [name, leastMs] of NODE)
-        expect(given.get(name)).toBeGreaterThanOrEqual(Math.max(0, leastMs - 100))
+      for (const [name, minMs] of NODE)
+        expect(given.get(name)).toBeGreaterThanOrEqual(Math.max(0, minMs - 100))
     }
   })
-  test('gives a part what those before it have left', async () => {
+  test('gives a part the time that earlier parts did not use', async () => {
     const { part, stopped, given, problems } = world()
-    part('the keeper', 6_500, { leastMs: 700 })
-    part('the server', 200, { leastMs: 700 })
+    part('the persistence thread', 6_500, { minMs: 700 })
+    part('the server', 200, { minMs: 700 })
     part('the requests in flight', 100)
     expect(await stopped()).toBe(6_800)
     expect(problems).toEqual([])
     expect(given.get('the requests in flight')).toBe(STOP_MS - 1_400 - 100)
-    expect(given.get('the keeper')).toBe(STOP_MS - 300 - 100)
+    expect(given.get('the persistence thread')).toBe(STOP_MS - 300 - 100)
   })
-  test('begins to count after the wait that the operator has asked for', async () => {
+  test('starts its deadline after the wait that the operator configured', async () => {
     const { part, stopped } = world()
-    part('the keeper', undefined, { leastMs: 700 })
+    part('the persistence thread', undefined, { minMs: 700 })
     part('the requests in flight', undefined, { extraMs: 20_000 })
     expect(await stopped()).toBe(20_000 + STOP_MS)
   })
-  test('says each second what it waits for', async () => {
+  test('reports each second what it waits for', async () => {
     const { part, stopped, waits, hand } = world()
-    part('the keeper', 1_500, { leastMs: 700 })
+    part('the persistence thread', 1_500, { minMs: 700 })
     const since = hand.now()
     part('the requests in flight', 2_500, { about: () => `${hand.now() - since} so far` })
     expect(await stopped()).toBe(4_000)
     expect(waits).toEqual([
       'the requests in flight: 1000 so far (6300)',
       'the requests in flight: 2000 so far (5300)',
-      'the keeper (4500)',
+      'the persistence thread (4500)',
     ])
   })
 })

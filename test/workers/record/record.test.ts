@@ -28,7 +28,7 @@ const value = fc.dictionary(
   fc.oneof(leaf, fc.array(leaf), fc.dictionary(fc.constantFrom('a', 'b'), leaf)),
 )
 
-test('a line is read as it was written', () => {
+test('a line decodes to the value that was encoded', () => {
   fc.assert(
     fc.property(value, (one) => {
       const line = encodeLine(one)
@@ -38,16 +38,18 @@ test('a line is read as it was written', () => {
   )
 })
 
-async function made(lines: readonly string[], mostBytes = 2 ** 20) {
+async function made(lines: readonly string[], maxBytes = 2 ** 20) {
   const path = fresh()
   const full: Full[] = []
   const recorder = await openRecorder({
-    ...{ path, mostBytes, mostMs: 60_000 },
+    path,
+    maxBytes,
+    maxMs: 60_000,
     onFull: (reason) => full.push(reason),
   })
   for (const line of lines) {
     recorder.add(bytesOf(line))
-    // Each is a section of its own.
+    // Each line is its own section.
     await expect.poll(() => recorder.bytes > 0 || full.length > 0).toBe(true)
   }
   return { path, full, recorded: await recorder.close() }
@@ -55,7 +57,7 @@ async function made(lines: readonly string[], mostBytes = 2 ** 20) {
 
 const HEAD = `${encodeLine({ type: 'head', version: '1' })}\n`
 
-test('lines come back, section by section, and a file that is there is left alone', async () => {
+test('a recording returns its lines by section, and does not overwrite a file', async () => {
   const { path, recorded } = await made([HEAD, '{"type":"request"}\n', '{"type":"open"}\n'])
   const { head, lines, isCut } = openRecord(path)
   expect(head).toEqual({ type: 'head', version: '1' })
@@ -63,44 +65,44 @@ test('lines come back, section by section, and a file that is there is left alon
   expect(isCut()).toBe(false)
   expect(recorded.bytes).toBe(readFileSync(path).length)
   await expect(
-    openRecorder({ path, mostBytes: 1, mostMs: 1_000, onFull() {} }),
+    openRecorder({ path, maxBytes: 1, maxMs: 1_000, onFull() {} }),
   ).rejects.toMatchObject({ code: 'EEXIST' })
 })
 
-test('wherever it is cut or spoilt, what is whole before is read', async () => {
+test('everything before a cut or a damaged byte is read', async () => {
   const many = Array.from({ length: 5 }, (_, at) => `${encodeLine({ type: 'x', at })}\n`)
   const { path } = await made([HEAD, ...many])
-  const whole = readFileSync(path)
+  const full = readFileSync(path)
   const ends: number[] = []
   const sections = readSections(path)
   for (let next = sections.next(); next.done !== true; next = sections.next())
     ends.push(next.value.end)
-  const look = (content: Uint8Array) => {
+  const check = (content: Uint8Array) => {
     const other = fresh()
     writeFileSync(other, content)
     const { lines, isCut } = openRecord(other)
     return { count: [...lines].length, isCut: isCut() }
   }
   const linesUpTo = (at: number) => {
-    const kept = fresh()
+    const retained = fresh()
     writeFileSync(
-      kept,
-      whole.subarray(
+      retained,
+      full.subarray(
         0,
         ends.findLast((end) => end <= at),
       ),
     )
-    return [...openRecord(kept).lines].length
+    return [...openRecord(retained).lines].length
   }
-  for (let at = ends[0]!; at < whole.length; at++) {
-    const isWhole = ends.includes(at)
-    expect(look(whole.subarray(0, at))).toEqual({ count: linesUpTo(at), isCut: !isWhole })
-    const spoilt = Buffer.from(whole)
+  for (let at = ends[0]!; at < full.length; at++) {
+    const isComplete = ends.includes(at)
+    expect(check(full.subarray(0, at))).toEqual({ count: linesUpTo(at), isCut: !isComplete })
+    const spoilt = Buffer.from(full)
     spoilt[at] = spoilt[at]! ^ 1
-    expect(look(spoilt)).toEqual({ count: linesUpTo(at), isCut: true })
+    expect(check(spoilt)).toEqual({ count: linesUpTo(at), isCut: true })
   }
 })
-test('it ends before its bound', async () => {
+test('a recording ends before its size limit', async () => {
   const { full, recorded, path } = await made([HEAD, `{"type":"x","x":"${'y'.repeat(99)}"}\n`], 120)
   expect(full).toEqual(['bytes'])
   expect(recorded.bytes).toBeLessThanOrEqual(120)
@@ -108,8 +110,8 @@ test('it ends before its bound', async () => {
 })
 
 test.each([
-  ['empty', '', 'is no record'],
-  ['other', 'x'.repeat(100), 'is no record'],
+  ['empty', '', 'is not a recording'],
+  ['other', 'x'.repeat(100), 'is not a recording'],
 ])('a file that is %s is refused', (_, content, message) => {
   const path = fresh()
   writeFileSync(path, content)

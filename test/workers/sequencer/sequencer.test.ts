@@ -1,4 +1,7 @@
-/** The sequencer's thread on a real database and real views that stay at genesis: one block, then the same again from its journal. */
+/**
+ * The sequencer's thread runs on a real database and on real views that stay at genesis. It makes
+ * one block, then the same block again from its journal.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,10 +20,10 @@ import { columnOptions } from '../../../engine/storage/database/columns.ts'
 import { openDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { encodeJournal } from '../../../engine/storage/directory/journal-format.ts'
-import { createKeeper } from '../../../engine/storage/keeper/keeper.ts'
-import { createViews, keeperWords } from '../../../engine/views/arena.ts'
+import { createPersistence } from '../../../engine/storage/persistence/persistence.ts'
+import { createViews, persistenceWords } from '../../../engine/views/arena.ts'
 import { openPublisher } from '../../../engine/views/publisher.ts'
-import { type PackedRequest, unpackRequest } from '../../../workers/keeper/request.ts'
+import { type PackedRequest, unpackRequest } from '../../../workers/persistence/request.ts'
 import type { SequencerData } from '../../../workers/sequencer/sequencer.ts'
 import type {
   FromSequencer,
@@ -28,7 +31,7 @@ import type {
   ToSequencer,
 } from '../../../workers/thread/messages.ts'
 import { brokenRules } from '../../fixtures/feed-rules.ts'
-import { L1_FIGURES } from '../../fixtures/l1-figures.ts'
+import { L1_FEE_INPUTS } from '../../fixtures/l1-fee-inputs.ts'
 
 let folder: string
 let database: Database
@@ -44,20 +47,23 @@ async function close() {
 }
 
 const thread = 1
-/** The genesis is some seconds ahead, so that the first block has its whole second unless the start takes longer. */
+/**
+ * Opens a node whose genesis is some seconds ahead. The first block has its whole second unless the
+ * start takes longer.
+ */
 function openNode(seconds: number) {
   const genesisTimestamp = Math.floor(Date.now() / 1000) + seconds
   const chain = { name: 'xlayer', dev: { genesisTimestamp, blockTime: 1 } }
   const spec = chainSpec(chain)
   importGenesis(database, spec)
   const views = createViews({ bytes: 4 << 20, threads: 2, seed: 1 })
-  const keeper = createKeeper({ database, words: keeperWords(views), now: () => 0 })
+  const persistence = createPersistence({ database, words: persistenceWords(views), now: () => 0 })
   const { base, publish } = openPublisher(views, { number: 0, hash: spec.genesisHash })
   publish({ canonical: base, complete: base, pending: base, safe: 0, finalized: 0 })
-  return { chain, views, keeper }
+  return { chain, views, persistence }
 }
 
-/** Starts the thread; `keeper` answers its questions. */
+/** Starts the thread; `persistence` responds to its requests. */
 function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) {
   const { port1: ours, port2: theirs } = new MessageChannel()
   const { port1: writer, port2: toWriter } = new MessageChannel()
@@ -67,37 +73,38 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     thread,
     chain: node.chain,
     engine: 'reference',
-    keeper: theirs as unknown as MessagePort,
+    persistence: theirs as unknown as MessagePort,
     writer: toWriter as unknown as MessagePort,
     journal: join(folder, 'flashblocks.journal'),
     blockTimeMs: 1000,
-    // What a thread may take is a share of it: at 200 a busy machine has it count what it could not do, and rightly.
+    // A thread's time limit is a share of this value; at 200, a busy machine would rightly count
+    // work that it could not do.
     flashblockTimeMs: 400,
     form: 'xlayer',
     gaslessBlockGasLimit: 0,
-    l1: L1_FIGURES,
+    l1: L1_FEE_INPUTS,
   }
   ours.on('message', (question: PackedRequest) => {
-    const answers = [...node.keeper.handle(unpackRequest(question))]
-    while (node.keeper.hasWork()) answers.push(...node.keeper.step())
-    for (const answer of answers) ours.postMessage(answer)
+    const responses = [...node.persistence.handle(unpackRequest(question))]
+    while (node.persistence.hasWork()) responses.push(...node.persistence.step())
+    for (const response of responses) ours.postMessage(response)
   })
   const worker = new Worker(new URL('../../../workers/sequencer/sequencer.ts', import.meta.url), {
     workerData: data,
     transferList: [theirs, toWriter],
   })
-  const told: FromSequencer[] = []
-  const toldWriter: SequencerToWriter[] = []
+  const received: FromSequencer[] = []
+  const emittedWriter: SequencerToWriter[] = []
   writer.on('message', (message: SequencerToWriter) => {
-    toldWriter.push(message)
+    emittedWriter.push(message)
     if (message.type === 'sealed') sealed.resolve()
   })
-  const say = (message: ToSequencer) => worker.postMessage(message)
+  const post = (message: ToSequencer) => worker.postMessage(message)
   const sealed = Promise.withResolvers<void>()
   worker.on('message', (message: FromSequencer) => {
-    told.push(message)
+    received.push(message)
     if (message.type === 'want')
-      say({
+      post({
         type: 'transactions',
         request: message.request,
         transactions: pool.map((raw) => ({ raw })),
@@ -106,19 +113,19 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
     if (message.type === 'failed') sealed.reject(new Error(message.message))
   })
   worker.on('error', sealed.reject)
-  say({ type: 'start' })
+  post({ type: 'start' })
   return {
-    told,
+    received,
     sealed: sealed.promise,
-    block: () => toldWriter.find((message) => message.type === 'sealed')?.block,
-    /** The same for the writer and for the subscribers of /feed. */
+    block: () => emittedWriter.find((message) => message.type === 'sealed')?.block,
+    /** Gives the packets, which are equal for the writer and for the subscribers of /feed. */
     packets() {
-      const packets = framesOf(told)
-      expect(framesOf(toldWriter)).toEqual(packets)
+      const packets = framesOf(received)
+      expect(framesOf(emittedWriter)).toEqual(packets)
       return packets
     },
     async stop() {
-      say({ type: 'stop' })
+      post({ type: 'stop' })
       const [status] = await once(worker, 'exit')
       ours.close()
       writer.close()
@@ -127,10 +134,13 @@ function startThread(node: ReturnType<typeof openNode>, pool: readonly Bytes[]) 
   }
 }
 
-const framesOf = (told: readonly (FromSequencer | SequencerToWriter)[]): readonly Bytes[] =>
-  told.flatMap((message) => (message.type === 'packet' ? [message.packet] : []))
+const framesOf = (received: readonly (FromSequencer | SequencerToWriter)[]): readonly Bytes[] =>
+  received.flatMap((message) => (message.type === 'packet' ? [message.packet] : []))
 
-/** A first block with time for more than its index 0: on a busy machine a thread may need longer to start than it was given. */
+/**
+ * Makes a first block with time for more than its index 0. On a busy machine a thread may need
+ * longer to start than its seconds.
+ */
 async function firstBlock(pool: readonly Bytes[]) {
   for (let seconds = 2; ; seconds *= 2) {
     const node = openNode(seconds)
@@ -150,8 +160,8 @@ const messagesOf = (packets: readonly Bytes[]): FeedMessage[] =>
     return decoded.message
   })
 
-describe('the thread', () => {
-  test('sends a block’s packets and seals it; started again on its journal it says the same', async () => {
+describe('the sequencer thread', () => {
+  test('sends and seals a block, and repeats it from its journal after a restart', async () => {
     const { raw } = signTransaction(
       {
         type: 2,
@@ -169,8 +179,8 @@ describe('the thread', () => {
     )
     const poor = new Uint8Array([0xc0])
     const { node, first } = await firstBlock([poor, raw])
-    expect(first.told.find((message) => message.type === 'ready')).toBeDefined()
-    expect(first.told.at(-1)).toEqual({ type: 'stopped' })
+    expect(first.received.find((message) => message.type === 'ready')).toBeDefined()
+    expect(first.received.at(-1)).toEqual({ type: 'stopped' })
     const packets = first.packets()
     const messages = messagesOf(packets)
     expect(brokenRules(messages, 0n)).toEqual([])
@@ -179,20 +189,25 @@ describe('the thread', () => {
     expect(sealed?.transactions.slice(1).map((sent) => Buffer.from(sent))).toEqual([
       Buffer.from(raw),
     ])
-    expect(first.told.some((message) => message.type === 'rejected')).toBe(true)
-    expect(first.told.filter((message) => message.type === 'count')).toEqual([])
+    expect(first.received.some((message) => message.type === 'rejected')).toBe(true)
+    // On a slow machine a transaction may be left for the next flashblock.
+    const isQuota = (what: string) => what === 'time_quota'
+    const counted = first.received.filter(
+      (message) => message.type === 'count' && !isQuota(message.what),
+    )
+    expect(counted).toEqual([])
 
-    const again = startThread(node, [])
-    await again.sealed
-    expect(await again.stop()).toBe(0)
-    expect(again.packets()).toEqual(packets)
+    const restarted = startThread(node, [])
+    await restarted.sealed
+    expect(await restarted.stop()).toBe(0)
+    expect(restarted.packets()).toEqual(packets)
     const last = messages.findLast((message) => message.type === 'flashblock')
-    const ready = again.told.find((message) => message.type === 'ready')
+    const ready = restarted.received.find((message) => message.type === 'ready')
     expect(ready?.newest).toEqual({ number: 1, index: last?.index })
-    expect(again.block()).toEqual(sealed)
+    expect(restarted.block()).toEqual(sealed)
   })
 
-  test('does not start on a damaged journal: it names the file, the record and what to do', async () => {
+  test('does not start on a damaged journal, and names the file and the record', async () => {
     const path = join(folder, 'flashblocks.journal')
     const content = Buffer.concat(encodeJournal([1, 2, 3].map((byte) => Uint8Array.of(byte))))
     content[20 + 5]! ^= 1
@@ -204,9 +219,9 @@ describe('the thread', () => {
     expect(readFileSync(path)).toEqual(content)
   })
 
-  test('says why it cannot go on', async () => {
+  test('reports why it cannot go on', async () => {
     const node = openNode(2)
     const thread = startThread({ ...node, chain: { ...node.chain, name: 'nowhere' } }, [])
-    await expect(thread.sealed).rejects.toThrow(/^the sequencer cannot go on: .*nowhere/)
+    await expect(thread.sealed).rejects.toThrow(/^the sequencer failed: .*nowhere/)
   })
 })

@@ -6,7 +6,7 @@ const THREADS = 6
 const OPENINGS = 20
 const HEAPS = new URL('../../../workers/thread/heaps.ts', import.meta.url).href
 
-/** Opens collectors when all threads are there, and says how many, or what it failed with. */
+/** Opens collectors when all threads are running, and posts their number or the error. */
 const OPENER = `
 const { parentPort, workerData } = require('node:worker_threads')
 import(workerData.heaps).then(({ openCollector }) => {
@@ -17,7 +17,7 @@ import(workerData.heaps).then(({ openCollector }) => {
   parentPort.postMessage(opened)
 })`
 
-test('threads that open their collectors at once all get them', async () => {
+test('threads that open heap collectors at the same time all get them', async () => {
   const there = new Int32Array(new SharedArrayBuffer(4))
   const workerData = { heaps: HEAPS, there, threads: THREADS, openings: OPENINGS }
   const openers = Array.from(

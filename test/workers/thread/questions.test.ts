@@ -4,42 +4,42 @@ import { keccak256 } from '../../../engine/primitives/keccak.ts'
 import { createQuestions } from '../../../workers/thread/questions.ts'
 import { createTxpoolQuestions } from '../../../workers/writer/txpool-questions.ts'
 
-describe('questions to another thread', () => {
-  test('each gets its own answer, in any order', async () => {
+describe('a request to another thread', () => {
+  test('gets its own response, in any order', async () => {
     const questions = createQuestions<string>(10_000)
     const sent: number[] = []
-    const answers = [1, 2].map(() => questions.ask((request) => sent.push(request)))
-    questions.answer(sent[1]!, 'second')
-    questions.answer(sent[0]!, 'first')
-    expect(await Promise.all(answers)).toEqual(['first', 'second'])
+    const responses = [1, 2].map(() => questions.request((request) => sent.push(request)))
+    questions.respond(sent[1]!, 'second')
+    questions.respond(sent[0]!, 'first')
+    expect(await Promise.all(responses)).toEqual(['first', 'second'])
   })
 
-  test('an answer may be nothing', async () => {
+  test('may get an empty response', async () => {
     const questions = createQuestions<string>(10_000)
-    const answer = questions.ask((request) => questions.answer(request, undefined))
-    expect(await answer).toBeUndefined()
+    const response = questions.request((request) => questions.respond(request, undefined))
+    expect(await response).toBeUndefined()
   })
 
-  test('given up when it takes too long; a late answer is no one else’s', async () => {
+  test('ends at its timeout, and a late response goes to no other request', async () => {
     const questions = createQuestions<string>(1)
     let late = 0
-    expect(await questions.ask((request) => (late = request))).toBeUndefined()
-    const next = questions.ask((request) => {
-      expect(questions.answer(late, 'late')).toBe(false)
-      expect(questions.answer(request, 'in time')).toBe(true)
+    expect(await questions.request((request) => (late = request))).toBeUndefined()
+    const next = questions.request((request) => {
+      expect(questions.respond(late, 'late')).toBe(false)
+      expect(questions.respond(request, 'in time')).toBe(true)
     })
     expect(await next).toBe('in time')
   })
 })
 
-test('all that are open are given up where the other thread has ended', async () => {
+test('all open requests end when the other thread ends', async () => {
   const questions = createQuestions<string>(10_000)
-  const answers = [1, 2].map(() => questions.ask(() => {}))
+  const responses = [1, 2].map(() => questions.request(() => {}))
   questions.close()
-  expect(await Promise.all(answers)).toEqual([undefined, undefined])
+  expect(await Promise.all(responses)).toEqual([undefined, undefined])
 })
 
-describe('questions to the pool', () => {
+describe('a request to the txpool thread', () => {
   const NOTHING = { transactions: [], hasMore: true }
   const flashblock = {
     number: 7n,
@@ -56,89 +56,89 @@ describe('questions to the pool', () => {
     hasMore: false,
   })
 
-  function start(patienceMs: number) {
+  function start(timeoutMs: number) {
     const sent: number[] = []
     const givenBack: string[] = []
     const pool = createTxpoolQuestions({
-      patienceMs,
+      timeoutMs,
       send: (_, request) => sent.push(request),
       giveBack: (hashes) => givenBack.push(...hashes.map(bytesToHex)),
     })
     return { pool, sent, givenBack }
   }
 
-  test('the answer of a pool that is there', async () => {
+  test('gets the response of the txpool', async () => {
     const { pool, sent } = start(10_000)
     for (const index of [1, 2]) {
-      const answer = pool.ask(wantedFor(index))
-      pool.answer(sent[index - 1]!, offered(index))
-      expect(await answer).toEqual(offered(index))
+      const response = pool.request(wantedFor(index))
+      pool.respond(sent[index - 1]!, offered(index))
+      expect(await response).toEqual(offered(index))
     }
     expect(sent.length).toBe(2)
   })
 
-  test('news until the next question', async () => {
+  test('clears the news flag', async () => {
     const { pool, sent } = start(10_000)
     pool.news()
     expect(pool.hasNews()).toBe(true)
-    const answer = pool.ask(wantedFor(1))
+    const response = pool.request(wantedFor(1))
     expect(pool.hasNews()).toBe(false)
-    pool.answer(sent[0]!, offered(1))
-    await answer
+    pool.respond(sent[0]!, offered(1))
+    await response
   })
 
-  test('a silent one is waited for once and asked once; what it had news of is not forgotten', async () => {
+  test('to a silent txpool is sent once and waited for once, and news is not lost', async () => {
     const { pool, sent } = start(1)
-    expect(await pool.ask(wantedFor(1))).toEqual(NOTHING)
+    expect(await pool.request(wantedFor(1))).toEqual(NOTHING)
     pool.news()
-    for (const index of [1, 2, 3]) expect(await pool.ask(wantedFor(index))).toEqual(NOTHING)
+    for (const index of [1, 2, 3]) expect(await pool.request(wantedFor(index))).toEqual(NOTHING)
     expect(sent.length).toBe(1)
     expect(pool.hasNews()).toBe(true)
   })
 
-  test('a late answer is taken for the same flashblock, once', async () => {
+  test('gets a late response to the same flashblock, once', async () => {
     const { pool, sent } = start(1)
-    await pool.ask(wantedFor(1))
-    pool.answer(sent[0]!, offered(1))
-    expect(await pool.ask(wantedFor(1))).toEqual(offered(1))
-    expect(await pool.ask(wantedFor(1))).toEqual(NOTHING)
+    await pool.request(wantedFor(1))
+    pool.respond(sent[0]!, offered(1))
+    expect(await pool.request(wantedFor(1))).toEqual(offered(1))
+    expect(await pool.request(wantedFor(1))).toEqual(NOTHING)
     expect(sent.length).toBe(2)
   })
 
   const hashOf = (byte: number) => bytesToHex(keccak256(new Uint8Array([byte])))
 
-  test('and given back for a later one: the pool is asked again', async () => {
+  test('gives back the transactions of a late response to an earlier flashblock', async () => {
     const { pool, sent, givenBack } = start(1)
-    await pool.ask(wantedFor(1))
-    pool.answer(sent[0]!, offered(1))
-    await pool.ask(wantedFor(2))
+    await pool.request(wantedFor(1))
+    pool.respond(sent[0]!, offered(1))
+    await pool.request(wantedFor(2))
     expect(givenBack).toEqual([hashOf(1)])
     expect(sent.length).toBe(2)
-    pool.answer(sent[1]!, offered(2))
-    expect(await pool.ask(wantedFor(2))).toEqual(offered(2))
+    pool.respond(sent[1]!, offered(2))
+    expect(await pool.request(wantedFor(2))).toEqual(offered(2))
     expect(givenBack).toEqual([hashOf(1)])
   })
 
-  test('whoever is patient waits for what was asked before, gives that back and asks again', async () => {
+  test('that may wait awaits the previous response, gives it back and asks again', async () => {
     const { pool, sent, givenBack } = start(1)
-    expect(await pool.ask(wantedFor(1))).toEqual(NOTHING)
-    const answer = pool.ask(wantedFor(1), true)
+    expect(await pool.request(wantedFor(1))).toEqual(NOTHING)
+    const response = pool.request(wantedFor(1), true)
     expect(sent.length).toBe(1)
-    pool.answer(sent[0]!, offered(1))
+    pool.respond(sent[0]!, offered(1))
     while (sent.length === 1) await new Promise((resolve) => setImmediate(resolve))
     expect(givenBack).toEqual([hashOf(1)])
-    pool.answer(sent[1]!, offered(2))
-    expect(await answer).toEqual(offered(2))
+    pool.respond(sent[1]!, offered(2))
+    expect(await response).toEqual(offered(2))
   })
 
-  test('whoever is patient waits longer than a flashblock lasts', async () => {
+  test('that may wait does so for longer than a flashblock takes', async () => {
     vi.useFakeTimers()
     try {
       const { pool, sent } = start(25)
-      const answer = pool.ask(wantedFor(1), true)
+      const response = pool.request(wantedFor(1), true)
       await vi.advanceTimersByTimeAsync(10_000)
-      pool.answer(sent[0]!, offered(1))
-      expect(await answer).toEqual(offered(1))
+      pool.respond(sent[0]!, offered(1))
+      expect(await response).toEqual(offered(1))
     } finally {
       vi.useRealTimers()
     }

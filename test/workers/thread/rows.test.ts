@@ -2,32 +2,35 @@ import { describe, expect, test } from 'vitest'
 import {
   allRows,
   allThreads,
-  cellRow,
   claimRow,
   createClaims,
   divide,
   FRONT_ROW,
+  frontThreadRow,
   POOL_ROW,
   SOURCE_ROW,
   WRITER_ROW,
 } from '../../../workers/thread/rows.ts'
 
-describe('threads that run calls, divided', () => {
+describe('the threads that run calls', () => {
   test.each([
-    { poolThreads: 7, fronts: 1, division: { own: 7, cells: 0, each: 0 } },
-    { poolThreads: 15, fronts: 4, division: { own: 2, cells: 4, each: 3 } },
-    // Fewer than two would leave nothing to the others while one runs long.
-    { poolThreads: 2, fronts: 3, division: { own: 2, cells: 3, each: 2 } },
-  ])('$poolThreads for $fronts', ({ poolThreads, fronts, division }) => {
-    expect(divide(poolThreads, fronts)).toEqual(division)
-  })
+    { poolThreads: 7, fronts: 1, division: { own: 7, frontThreads: 0, each: 0 } },
+    { poolThreads: 15, fronts: 4, division: { own: 2, frontThreads: 4, each: 3 } },
+    // With fewer than two threads, one long call would leave none to other calls.
+    { poolThreads: 2, fronts: 3, division: { own: 2, frontThreads: 3, each: 2 } },
+  ])(
+    'are divided among the fronts: $poolThreads for $fronts',
+    ({ poolThreads, fronts, division }) => {
+      expect(divide(poolThreads, fronts)).toEqual(division)
+    },
+  )
 })
 
-describe('rows of threads', () => {
+describe('the row of a thread', () => {
   test.each([
     { poolThreads: 3, fronts: 1 },
     { poolThreads: 8, fronts: 3 },
-  ])('each has its own, a front before its workers: $fronts', ({ poolThreads, fronts }) => {
+  ])('is unique, and a front comes before its workers: $fronts', ({ poolThreads, fronts }) => {
     const division = divide(poolThreads, fronts)
     const taken = [FRONT_ROW, WRITER_ROW, SOURCE_ROW]
     const claimAll = (threads: number, first?: number) => {
@@ -36,8 +39,8 @@ describe('rows of threads', () => {
       expect(() => claimRow(claims, 999)).toThrow('no row of')
     }
     claimAll(division.own)
-    for (let cell = 0; cell < division.cells; cell++) {
-      const row = cellRow(division, cell)
+    for (let frontThread = 0; frontThread < division.frontThreads; frontThread++) {
+      const row = frontThreadRow(division, frontThread)
       expect(row).toBe(taken.length)
       taken.push(row)
       claimAll(division.each, row + 1)

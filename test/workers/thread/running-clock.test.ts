@@ -1,4 +1,7 @@
-/** What a call may take is counted by the time in which the process ran, whichever thread looks first after a stop. */
+/**
+ * The time limit of a call counts the time in which the process ran. Any thread may read the clock
+ * first after a stop.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -6,13 +9,13 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createClockMemory, openClock } from '../../../workers/thread/running-clock.ts'
 
-test('leaves out each time in which no thread looked for long, once', () => {
-  const looks = fc.array(
+test('the clock leaves out each long gap between reads once, in all threads', () => {
+  const checks = fc.array(
     fc.record({ thread: fc.nat(2), afterMs: fc.oneof(fc.nat(249), fc.integer({ min: 251 })) }),
     { maxLength: 60 },
   )
   fc.assert(
-    fc.property(fc.nat(), looks, (start, all) => {
+    fc.property(fc.nat(), checks, (start, all) => {
       let [now, ran] = [start, start]
       const source = () => now
       const memory = createClockMemory(source)
@@ -20,7 +23,7 @@ test('leaves out each time in which no thread looked for long, once', () => {
       let stoodMs = 0
       for (const { thread, afterMs } of all) {
         now += afterMs
-        // What it stood still beyond 24 days is time like any other.
+        // A stop beyond 24 days counts as running time.
         const isStop = afterMs > 250 && stoodMs + afterMs < 2 ** 31
         if (isStop) stoodMs += afterMs
         else ran += afterMs
@@ -30,21 +33,21 @@ test('leaves out each time in which no thread looked for long, once', () => {
   )
 })
 
-/** Three threads look as often as they can, and say what they have seen when asked. */
+/** Three threads read the clock as often as they can, and post their results on request. */
 const LOOKER = `
 const { parentPort, workerData } = require('node:worker_threads')
 import(workerData.module).then(({ openClock, processNow }) => {
   const clock = openClock(workerData.memory)
   const [from, wallFrom] = [clock(), processNow()]
-  let [last, mostMs, leastMs] = [from, 0, 0]
+  let [last, maxMs, minMs] = [from, 0, 0]
   parentPort.postMessage('looks')
   while (Atomics.load(workerData.isOver, 0) === 0) {
     const now = clock()
-    mostMs = Math.max(mostMs, now - last)
-    leastMs = Math.min(leastMs, now - last)
+    maxMs = Math.max(maxMs, now - last)
+    minMs = Math.min(minMs, now - last)
     last = now
   }
-  parentPort.postMessage({ mostMs, leastMs, ranMs: last - from, wallMs: processNow() - wallFrom })
+  parentPort.postMessage({ maxMs, minMs, ranMs: last - from, wallMs: processNow() - wallFrom })
 })`
 const MAIN = `
 const { Worker } = require('node:worker_threads')
@@ -64,9 +67,9 @@ import(process.argv[1]).then(async ({ createClockMemory }) => {
 })`
 const MODULE = new URL('../../../workers/thread/running-clock.ts', import.meta.url).href
 const STOP_MS = 1_500
-type Seen = Readonly<Record<'mostMs' | 'leastMs' | 'ranMs' | 'wallMs', number>>
+type Seen = Readonly<Record<'maxMs' | 'minMs' | 'ranMs' | 'wallMs', number>>
 
-test('no thread of a process that was stopped sees the time in which it was', async () => {
+test('no thread of a stopped process sees the time of the stop', async () => {
   const child = spawn(process.execPath, ['-e', MAIN, MODULE], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
@@ -77,9 +80,9 @@ test('no thread of a process that was stopped sees the time in which it was', as
   const all = JSON.parse((await lines.next()).value!) as readonly Seen[]
   await once(child, 'exit')
   expect(all).toHaveLength(3)
-  for (const { mostMs, leastMs, ranMs, wallMs } of all) {
-    expect(mostMs).toBeLessThan(STOP_MS / 2)
-    expect(leastMs).toBeGreaterThan(-STOP_MS / 2)
+  for (const { maxMs, minMs, ranMs, wallMs } of all) {
+    expect(maxMs).toBeLessThan(STOP_MS / 2)
+    expect(minMs).toBeGreaterThan(-STOP_MS / 2)
     expect(wallMs - ranMs).toBeGreaterThan(STOP_MS - 250)
     expect(wallMs - ranMs).toBeLessThan(2 * STOP_MS)
   }

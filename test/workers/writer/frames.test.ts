@@ -1,4 +1,4 @@
-/** Flashblocks that were executed are there again after a restart, until they are canonical. */
+/** Executed flashblocks are restored after a restart, until they are canonical. */
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,28 +33,30 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 const packet = (message: FeedMessage): FeedPacket => ({
-  ...{ feed: 0, message, digest: digestOf(message) },
+  feed: 0,
+  message,
+  digest: digestOf(message),
   receivedAtMs: 0,
 })
 const open = (): Frames => openFrames(path, (message) => void warned.push(message))
-const shown = (packets: readonly FeedPacket[]) =>
+const textOf = (packets: readonly FeedPacket[]) =>
   packets.map(({ feed, message }) => [
     feed,
     Number(message.payloadId),
     message.type === 'flashblock' ? message.index : 'end',
   ])
-function keep(...blocks: readonly ProducedBlock[]): void {
+function retain(...blocks: readonly ProducedBlock[]): void {
   const frames = open()
   for (const { flashblocks } of blocks)
     for (const message of flashblocks) frames.executed(packet(message))
   frames.close()
 }
 
-test('they come back in order and as they were, of nobody', () => {
-  keep(a[1]!, a[2]!)
+test('executed flashblocks are restored unchanged and in order', () => {
+  retain(a[1]!, a[2]!)
   const { found, close } = open()
   close()
-  expect(shown(found)).toEqual([
+  expect(textOf(found)).toEqual([
     ...[0, 1, 2].map((index) => [JOURNAL_FEED, 2, index]),
     ...[0, 1, 2].map((index) => [JOURNAL_FEED, 3, index]),
   ])
@@ -62,8 +64,8 @@ test('they come back in order and as they were, of nobody', () => {
   expect(found.map(({ message }) => message)).toEqual(sent)
 })
 
-test('those that came back are not kept twice', () => {
-  keep(a[1]!)
+test('restored flashblocks are not stored twice', () => {
+  retain(a[1]!)
   const size = statSync(path).size
   const frames = open()
   for (const one of frames.found) frames.executed(one)
@@ -71,7 +73,7 @@ test('those that came back are not kept twice', () => {
   expect(statSync(path).size).toBe(size)
 })
 
-test('what is canonical goes, before it is much', () => {
+test('canonical flashblocks are removed before the journal grows large', () => {
   const frames = open()
   for (let n = 0; n < 300; n++) {
     const payloadId = `0x${n.toString(16).padStart(16, '0')}`
@@ -85,22 +87,22 @@ test('what is canonical goes, before it is much', () => {
   expect(length).toBeLessThan(300 * 3 + 260)
 })
 
-describe('goes on without', () => {
-  test('a file that is something else', () => {
+describe('the journal', () => {
+  test('starts empty when its file is something else', () => {
     writeFileSync(path, 'not a journal of anybody, and longer than its first line')
     const frames = open()
     frames.executed(packet(a[1]!.flashblocks[0]!))
     frames.close()
     expect([frames.found, warned.length]).toEqual([[], 1])
   })
-  test('the end that a crash has torn', () => {
-    keep(a[1]!)
+  test('starts without an end that a crash has cut off', () => {
+    retain(a[1]!)
     truncateSync(path, statSync(path).size - 7)
     expect(open().found).toHaveLength(2)
     expect(warned).toEqual([])
   })
-  test('what stands behind a damaged flashblock, which is kept beside', () => {
-    keep(a[1]!, a[2]!)
+  test('starts without the rest after a damaged flashblock, and copies the file', () => {
+    retain(a[1]!, a[2]!)
     const spoilt = readFileSync(path)
     spoilt[spoilt.length >> 1]! ^= 8
     writeFileSync(path, spoilt)
@@ -110,13 +112,13 @@ describe('goes on without', () => {
       [0, 1, 2].map((index) => [JOURNAL_FEED, payload, index]),
     )
     expect(frames.found.length).toBeGreaterThan(0)
-    expect(shown(frames.found)).toEqual(all.slice(0, frames.found.length))
+    expect(textOf(frames.found)).toEqual(all.slice(0, frames.found.length))
     expect(readFileSync(`${path}.damaged-1`)).toEqual(spoilt)
     expect(warned).toEqual([expect.stringContaining(`kept as ${path}.damaged-1`)])
   })
 })
 
-test('the source of the events keeps what was executed, and begins with it', () => {
+test('a source stores executed flashblocks, and starts with them after a restart', () => {
   const start = () => {
     const [follower, feed] = [new MessageChannel(), new MessageChannel()]
     const source = followedSource({ follower: follower.port1, feeds: [feed.port1], frames: path })
@@ -131,16 +133,16 @@ test('the source of the events keeps what was executed, and begins with it', () 
   const first = start()
   expect(first.events).toEqual([])
   for (const message of a[1]!.flashblocks)
-    first.source.hear({ type: 'executed', packet: packet(message) } satisfies WriterEffect)
+    first.source.onEffect({ type: 'executed', packet: packet(message) } satisfies WriterEffect)
   first.source.close()
   const second = start()
   second.source.close()
   expect(
-    shown(second.events.flatMap((event) => (event.type === 'packet' ? [event.packet] : []))),
+    textOf(second.events.flatMap((event) => (event.type === 'packet' ? [event.packet] : []))),
   ).toEqual([0, 1, 2].map((index) => [JOURNAL_FEED, 2, index]))
 })
 
-describe('a writer that begins with them', () => {
+describe('a writer that starts with restored flashblocks', () => {
   const resume = async () => {
     const world = await worldWith(a.slice(0, 1))
     for (const { flashblocks } of [a[1]!, { flashblocks: a[2]!.flashblocks.slice(0, 2) }])
@@ -149,20 +151,20 @@ describe('a writer that begins with them', () => {
     await world.settle()
     return world
   }
-  test('shows what was shown, and goes on with the feed', async () => {
+  test('publishes them, and continues with the feed', async () => {
     const world = await resume()
     expect(world.heads()).toMatchObject({ complete: [2, hex(a[1]!.hash)], pending: [3, 1] })
     await world.packet(a[2]!.flashblocks[2]!)
     await world.settle()
     expect(world.heads().complete).toEqual([3, hex(a[2]!.hash)])
   })
-  test('gives them up for what a feed says', async () => {
+  test('replaces them with competing payloads of a feed', async () => {
     const world = await resume()
     for (const message of b[0]!.flashblocks) await world.packet(message)
     await world.settle()
     expect(world.heads().complete).toEqual([2, hex(b[0]!.hash)])
   })
-  test('passes over what canonical has passed', async () => {
+  test('skips those of canonical blocks', async () => {
     const world = await worldWith(a.slice(0, 2))
     world.start()
     for (const message of a[1]!.flashblocks)

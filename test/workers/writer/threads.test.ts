@@ -1,4 +1,7 @@
-/** Writer and keeper as threads, over a real database and real views; the test is the sequencer. */
+/**
+ * The writer and the persistence thread run as threads over a real database and real views; the
+ * test acts as the sequencer.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,12 +16,12 @@ import { columnOptions } from '../../../engine/storage/database/columns.ts'
 import { openDatabase } from '../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../engine/storage/database/types.ts'
 import { createViews } from '../../../engine/views/arena.ts'
-import type { KeeperData } from '../../../workers/keeper/keeper.ts'
+import type { PersistenceData } from '../../../workers/persistence/persistence.ts'
 import type {
-  FromKeeper,
+  FromPersistence,
   FromWriter,
   SequencerToWriter,
-  ToKeeper,
+  ToPersistence,
   ToWriter,
   WriterToSequencer,
 } from '../../../workers/thread/messages.ts'
@@ -43,32 +46,32 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Everything a thread has said, and a way to wait for what it has not said yet. */
+/** Records the messages of a thread, on which a test can wait for more. */
 function listen<Message extends { readonly type: string }>(worker: Worker) {
-  const told: Message[] = []
+  const received: Message[] = []
   const waiting = new Set<() => void>()
   worker.on('message', (message: Message) => {
-    told.push(message)
-    for (const look of waiting) look()
+    received.push(message)
+    for (const check of waiting) check()
   })
   return {
-    told,
-    /** The first message from now or before that fits. */
+    received,
+    /** Gives the first matching message, earlier ones included. */
     until: (fits: (message: Message) => boolean) =>
       new Promise<Message>((resolve) => {
-        const look = () => {
-          const found = told.find(fits)
+        const check = () => {
+          const found = received.find(fits)
           if (found === undefined) return
-          waiting.delete(look)
+          waiting.delete(check)
           resolve(found)
         }
-        waiting.add(look)
-        look()
+        waiting.add(check)
+        check()
       }),
   }
 }
 
-/** The sequencer's end of the port between it and the writer. */
+/** Makes the sequencer's end of the port to the writer. */
 function sequencerOn(feed: MessagePort) {
   const send = (message: SequencerToWriter) => feed.postMessage(message)
   let published = 0
@@ -76,28 +79,31 @@ function sequencerOn(feed: MessagePort) {
     if (type === 'published') published++
   })
   return {
-    show({ flashblocks, end }: ProducedBlock) {
+    deliver({ flashblocks, end }: ProducedBlock) {
       for (const message of [...flashblocks, end])
         send({ type: 'packet', packet: encodePacket(message) })
     },
-    seal: ({ sealed }: ProducedBlock) => send({ type: 'sealed', block: sealed }),
+    seal: ({ upstreamBlock }: ProducedBlock) => send({ type: 'sealed', block: upstreamBlock }),
     garbage: () => send({ type: 'packet', packet: Buffer.from('{"payload_id": 1}') }),
-    /** As when its thread ends. */
+    /** Closes the port, like the end of the sequencer's thread. */
     leave: () => feed.close(),
-    /** How often the writer has said that there is a newer record. */
+    /** Counts the writer's reports of a newer snapshot. */
     published: () => published,
     closed: once(feed, 'close'),
   }
 }
 
-/** @param before what the sequencer does while the writer loads. */
+/**
+ * Starts the threads.
+ * @param before acts as the sequencer while the writer loads
+ */
 async function startThreads(
   before: (sequencer: ReturnType<typeof sequencerOn>) => void = () => {},
 ) {
   const views = createViews({ bytes: 8 << 20, threads: 2, seed: 1 })
   const { port1, port2 } = new MessageChannel()
   const { port1: feed, port2: toWriter } = new MessageChannel()
-  const keeperData: KeeperData = {
+  const persistenceData: PersistenceData = {
     database: database.share(),
     views,
     writer: port1,
@@ -110,8 +116,8 @@ async function startThreads(
     thread: 1,
     chain: CHAIN_OPTION,
     engine: 'reference',
-    keeper: port2,
-    tellsChanges: false,
+    persistence: port2,
+    emitsChanges: false,
     sequencer: toWriter,
   }
   const start = (name: string, workerData: unknown, transfer: (typeof port1)[]) =>
@@ -119,13 +125,13 @@ async function startThreads(
       workerData,
       transferList: transfer as never,
     })
-  const keeper = start('keeper', keeperData, [port1])
+  const persistence = start('persistence', persistenceData, [port1])
   const writer = start('writer', writerData, [port2, toWriter])
   const sequencer = sequencerOn(feed)
   before(sequencer)
-  const fromKeeper = listen<FromKeeper>(keeper)
+  const fromPersistence = listen<FromPersistence>(persistence)
   const fromWriter = listen<FromWriter>(writer)
-  const say = (message: ToWriter) => writer.postMessage(message)
+  const post = (message: ToWriter) => writer.postMessage(message)
   await fromWriter.until(({ type }) => type === 'ready')
   const reader = openChainReader({ views, store: openStore(database), chain: CHAIN, thread: 0 })
   return {
@@ -138,14 +144,14 @@ async function startThreads(
       return { canonical: hex(canonical.hash), pending: Number(pending.number) }
     },
     async stop() {
-      say({ type: 'stop' })
+      post({ type: 'stop' })
       await fromWriter.until(({ type }) => type === 'stopped')
-      keeper.postMessage({ type: 'stop' } satisfies ToKeeper)
-      await fromKeeper.until(({ type }) => type === 'stopped')
-      for (const worker of [writer, keeper])
+      persistence.postMessage({ type: 'stop' } satisfies ToPersistence)
+      await fromPersistence.until(({ type }) => type === 'stopped')
+      for (const worker of [writer, persistence])
         if (worker.threadId >= 0) await new Promise((resolve) => worker.once('exit', resolve))
       await sequencer.closed
-      return fromKeeper.told
+      return fromPersistence.received
     },
   }
 }
@@ -155,21 +161,21 @@ const isComplete = (number: number) => (message: FromWriter) =>
 const isSealed = (number: number) => (message: FromWriter) =>
   message.type === 'sealed' && message.number === number
 
-test('packets become pending, canonical blocks durable; a restart costs nothing', async () => {
+test('packets become pending, canonical blocks are durable, and a restart keeps all', async () => {
   const first = await startThreads()
   first.sequencer.garbage()
   for (const block of blocks.slice(0, 4)) {
-    first.sequencer.show(block)
+    first.sequencer.deliver(block)
     await first.until(isComplete(block.number))
     first.sequencer.seal(block)
     await first.until(isSealed(block.number))
     expect(first.heads().canonical).toBe(hex(block.hash))
   }
-  const keeperTold = await first.stop()
-  expect(first.told).toContainEqual({ type: 'count', what: 'feed_refused', by: 1 })
-  expect(first.told.filter(({ type }) => type === 'halted')).toEqual([])
-  expect(keeperTold.filter(({ type }) => type === 'failed')).toEqual([])
-  const publishes = first.told.filter(({ type }) => type === 'published').length
+  const persistenceEmitted = await first.stop()
+  expect(first.received).toContainEqual({ type: 'count', what: 'feed_refused', by: 1 })
+  expect(first.received.filter(({ type }) => type === 'halted')).toEqual([])
+  expect(persistenceEmitted.filter(({ type }) => type === 'failed')).toEqual([])
+  const publishes = first.received.filter(({ type }) => type === 'published').length
   expect(first.sequencer.published()).toBe(publishes)
 
   const second = await startThreads()
@@ -180,10 +186,10 @@ test('packets become pending, canonical blocks durable; a restart costs nothing'
   await second.stop()
 })
 
-test('what was sent before the writer was there is applied, and before it hears that the sequencer has gone', async () => {
+test('early messages are applied before the writer handles the end of the sequencer', async () => {
   const [block] = blocks
   const threads = await startThreads((early) => {
-    early.show(block!)
+    early.deliver(block!)
     early.seal(block!)
     early.leave()
   })

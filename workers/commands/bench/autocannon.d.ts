@@ -8,10 +8,10 @@ declare module 'autocannon' {
     setupRequest(request: Request): Request
     onResponse(status: number): void
   }
-  /** One connection, which is opened again where the server ends it. */
+  /** A connection that is reopened when the server closes it. */
   export interface Client extends EventEmitter {
     setRequests(requests: readonly Request[]): void
-    /** The documentation leaves out the rest, so the version of the package is exact. */
+    /** The members below are undocumented, so the version of the package is exact. */
     destroy(): void
     readonly destroyed: boolean
     readonly conn: Socket & { readonly authorized?: boolean; readonly authorizationError?: unknown }
@@ -27,7 +27,7 @@ declare module 'autocannon' {
     readonly timeout: number
     /** Seconds. */
     readonly duration: number
-    /** Milliseconds between two looks at whether the run is over. */
+    /** Milliseconds between two checks if the run is over. */
     readonly sampleInt: number
     setupClient(client: Client): void
   }

@@ -1,14 +1,17 @@
-/** `flashnode bench`: looks for what can be asked, sees that all answer alike, and measures them in turns. */
+/**
+ * `flashnode bench`: finds requests, checks that all nodes respond alike, and measures the nodes in
+ * turn.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import { quantity } from '../../../engine/primitives/hex.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { StartError } from '../../process/context.ts'
-import { type Asking, openAsking } from '../shared/asking.ts'
 import type { JobContext } from '../shared/job.ts'
 import { type Parts, startParts } from '../shared/parts.ts'
-import { say } from '../shared/said.ts'
+import { print } from '../shared/print.ts'
+import { openRpcClient, type RpcClient } from '../shared/rpc-client.ts'
 import { table } from '../shared/table.ts'
-import { answerOf, bodyOf, type Loaded, load, type Message } from './load.ts'
+import { bodyOf, type Loaded, load, type Message, responseOf } from './load.ts'
 import { batchesOf, type FoundBlock, type Workload, workloadsOf } from './workloads.ts'
 
 type BenchConfig = {
@@ -22,8 +25,7 @@ type BenchConfig = {
 }
 export const FAILS = [UpstreamError]
 
-/** Of one node under one workload. */
-type Figures = {
+type LoadStats = {
   readonly rate: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -33,20 +35,25 @@ type Figures = {
 }
 type Row = {
   readonly name: string
-  /** In the order of the nodes; undefined: it answers none of the questions. */
-  readonly nodes: readonly (Figures | undefined)[]
-  /** Questions that all who answer do not answer alike, and were not asked. */
+  /** One entry for each node in order; undefined if it answers none of the requests. */
+  readonly nodes: readonly (LoadStats | undefined)[]
+  /** Number of requests left out of the measurement, because the nodes' responses differ. */
   readonly unlike: number
 }
 type Node = { readonly url: string; readonly name: string }
 
-/** Returns the exit status: 1 where answers differ, are wrong under load, or do not come. @throws {UpstreamError} {StartError} */
+/**
+ * Returns the exit status: 1 if responses differ, are wrong under load, or are missing.
+ * @throws {UpstreamError} {StartError}
+ */
 export async function runBench(config: BenchConfig, context: JobContext): Promise<number> {
   const nodes = config.urls.map((url) => ({ url, name: new URL(url).host }))
   const blocks = await findBlocks(config)
   const workloads = workloadsOf(blocks).filter(({ name }) => name.includes(config.only ?? ''))
   if (workloads.length === 0)
-    throw new StartError(`no workload has "${config.only}" in its name: leave --only out`)
+    throw new StartError(
+      `no workload has "${config.only}" in its name: give another --only, or leave it out`,
+    )
   const parts = startParts(context)
   const rows: Row[] = []
   try {
@@ -58,7 +65,7 @@ export async function runBench(config: BenchConfig, context: JobContext): Promis
   } finally {
     parts.stop()
   }
-  await say(config.json ? jsonOf(nodes, rows) : textOf(nodes, rows))
+  await print(config.json ? jsonOf(nodes, rows) : textOf(nodes, rows))
   const isRight = rows.every(
     ({ unlike, nodes: all }) =>
       unlike === 0 && all.every((one) => one === undefined || one.wrong + one.failed === 0),
@@ -66,24 +73,24 @@ export async function runBench(config: BenchConfig, context: JobContext): Promis
   return isRight && !context.isStopped() ? 0 : 1
 }
 
-/** The newest that all nodes have. @throws {UpstreamError} {StartError} */
-async function findBlocks({ urls, blocks: most }: BenchConfig): Promise<readonly FoundBlock[]> {
-  const asking: readonly Asking[] = urls.map((url) => openAsking(url))
+/** Finds the newest blocks that all nodes have. @throws {UpstreamError} {StartError} */
+async function findBlocks({ urls, blocks: max }: BenchConfig): Promise<readonly FoundBlock[]> {
+  const clients: readonly RpcClient[] = urls.map((url) => openRpcClient(url))
   try {
     const heads = await Promise.all(
-      asking.map(async (node) => Number(await node.one('eth_blockNumber', []))),
+      clients.map(async (node) => Number(await node.one('eth_blockNumber', []))),
     )
     const to = Math.min(...heads)
-    const numbers = Array.from({ length: Math.min(most, to + 1) }, (_, at) => to - at).reverse()
+    const numbers = Array.from({ length: Math.min(max, to + 1) }, (_, at) => to - at).reverse()
     const found: FoundBlock[] = []
     for (const number of numbers) {
-      const block = await asking[0]!.one('eth_getBlockByNumber', [quantity(number), true])
-      if (block === null) throw new StartError(`${asking[0]!.name} has no block ${number}`)
+      const block = await clients[0]!.one('eth_getBlockByNumber', [quantity(number), true])
+      if (block === null) throw new StartError(`${clients[0]!.name} has no block ${number}`)
       found.push(block as FoundBlock)
     }
     return found
   } finally {
-    for (const node of asking) node.close()
+    for (const node of clients) node.close()
   }
 }
 
@@ -102,24 +109,26 @@ async function rowOf(workload: Workload, around: Around): Promise<Row> {
     : await agree(workload.questions, nodes)
   const sides = nodes.map(() => [] as Loaded[])
   const connections = workload.isDear ? Math.max(1, config.connections >> 2) : config.connections
-  // The first round warms, and is not told.
+  // The first round warms the nodes up and is left out of the results.
   for (let round = 0; round <= config.rounds; round++)
     for (const [at, { url }] of nodes.entries()) {
       const own = messages[at]!
       if (own.length === 0 || context.isStopped()) continue
       parts.update(progress)
       const until = performance.now() + (round === 0 ? WARM_MS : config.seconds * 1_000)
-      let asked = 0
+      let requested = 0
       const isOver = () => performance.now() >= until || context.isStopped()
-      const next = () => (isOver() ? undefined : own[asked++ % own.length])
+      const next = () => (isOver() ? undefined : own[requested++ % own.length])
       const loaded = await load({ url, connections, next })
       if (round > 0) sides[at]!.push(loaded)
     }
-  return { name: workload.name, unlike, nodes: sides.map(figuresOf) }
+  return { name: workload.name, unlike, nodes: sides.map(loadStatsOf) }
 }
 const WARM_MS = 300
 
-/** Every question once at every node: what is measured is answered by all who answer anything here, and alike. */
+/**
+ * Sends every request once to every node, and retains those that all serving nodes answer alike.
+ */
 async function agree(
   questions: Workload['questions'],
   nodes: readonly Node[],
@@ -129,37 +138,37 @@ async function agree(
   readonly unlike: number
 }> {
   const bodies = questions.map(bodyOf)
-  const answers = await Promise.all(nodes.map(({ url }) => answersOf(url, bodies)))
-  const serving = answers.filter((all) => all.some((text) => text !== undefined))
+  const responses = await Promise.all(nodes.map(({ url }) => responsesOf(url, bodies)))
+  const serving = responses.filter((all) => all.some((text) => text !== undefined))
   let unlike = 0
-  const isAsked = bodies.map((_, at) => {
+  const isRequested = bodies.map((_, at) => {
     const texts = serving.map((all) => all[at])
     if (texts.length === 0 || texts.every((text) => text === undefined)) return false
     const isAlike = texts.every((text) => text !== undefined && isSame(text, texts[0]!))
     if (!isAlike) unlike++
     return isAlike
   })
-  const messages = answers.map((all) =>
+  const messages = responses.map((all) =>
     bodies.flatMap((body, at) => {
-      const answer = all[at]
-      return isAsked[at] === true && answer !== undefined ? [{ body, answer }] : []
+      const response = all[at]
+      return isRequested[at] === true && response !== undefined ? [{ body, response }] : []
     }),
   )
-  return { messages, alike: questions.filter((_, at) => isAsked[at]), unlike }
+  return { messages, alike: questions.filter((_, at) => isRequested[at]), unlike }
 }
 
 const isSame = (a: string, b: string): boolean =>
   a === b || isDeepStrictEqual(JSON.parse(a), JSON.parse(b))
 
-/** undefined: an error. */
-async function answersOf(
+/** An entry is undefined if the response is an error. */
+async function responsesOf(
   url: string,
   bodies: readonly string[],
 ): Promise<readonly (string | undefined)[]> {
   const texts: (string | undefined)[] = []
   for (const body of bodies)
     try {
-      const text = await answerOf(url, body)
+      const text = await responseOf(url, body)
       texts.push(hasError(JSON.parse(text)) ? undefined : text)
     } catch {
       texts.push(undefined)
@@ -167,18 +176,18 @@ async function answersOf(
   return texts
 }
 
-const hasError = (answer: unknown): boolean =>
-  Array.isArray(answer)
-    ? answer.some(hasError)
-    : typeof answer !== 'object' || answer === null || !('result' in answer)
+const hasError = (response: unknown): boolean =>
+  Array.isArray(response)
+    ? response.some(hasError)
+    : typeof response !== 'object' || response === null || !('result' in response)
 
-function figuresOf(rounds: readonly Loaded[]): Figures | undefined {
+function loadStatsOf(rounds: readonly Loaded[]): LoadStats | undefined {
   if (rounds.length === 0) return undefined
   const median = (of: (one: Loaded) => number) =>
     rounds.map(of).toSorted((a, b) => a - b)[rounds.length >> 1]!
   const sum = (of: (one: Loaded) => number) => rounds.reduce((all, one) => all + of(one), 0)
   return {
-    rate: median(({ answers, seconds }) => answers / seconds),
+    rate: median(({ responses, seconds }) => responses / seconds),
     p50Ms: median(({ p50Ms }) => p50Ms),
     p99Ms: median(({ p99Ms }) => p99Ms),
     wrong: sum(({ wrong }) => wrong),
@@ -206,15 +215,17 @@ function textOf(nodes: readonly Node[], rows: readonly Row[]): string {
       name,
       ...all.flatMap((one, at) => {
         const ratio = one === undefined || first === undefined ? '-' : (one.rate / first).toFixed(2)
-        const cells = one === undefined ? ['-', '-', '-'] : cellsOf(one)
-        return at === 0 ? cells : [...cells, ratio]
+        const columns = one === undefined ? ['-', '-', '-'] : columnsOf(one)
+        return at === 0 ? columns : [...columns, ratio]
       }),
     ]
   })
   const said = rows.flatMap(({ name, unlike, nodes: all }) => [
     ...(unlike === 0
       ? []
-      : [`${name}: ${unlike} questions are answered differently: flashnode compare says where\n`]),
+      : [
+          `${name}: ${unlike} requests have different answers: flashnode compare reports the differences\n`,
+        ]),
     ...all.flatMap((one, at) =>
       problemsOf(one).map((what) => `${name}: ${nodes[at]!.name}: ${what}\n`),
     ),
@@ -222,17 +233,17 @@ function textOf(nodes: readonly Node[], rows: readonly Row[]): string {
   return [table([title, ...lines]), ...said].join('')
 }
 
-const cellsOf = ({ rate, p50Ms, p99Ms }: Figures): readonly string[] => [
+const columnsOf = ({ rate, p50Ms, p99Ms }: LoadStats): readonly string[] => [
   rate < 100 ? rate.toPrecision(3) : Math.round(rate).toLocaleString('en-US'),
   p50Ms.toFixed(2),
   p99Ms.toFixed(2),
 ]
 
-function problemsOf(one: Figures | undefined): readonly string[] {
-  if (one === undefined) return ['answers none of these']
+function problemsOf(one: LoadStats | undefined): readonly string[] {
+  if (one === undefined) return ['answers none of these requests']
   const { wrong, failed, firstFailure } = one
   return [
-    ...(wrong === 0 ? [] : [`${wrong} answers were not those of before`]),
-    ...(failed === 0 ? [] : [`${failed} without an answer: ${firstFailure}`]),
+    ...(wrong === 0 ? [] : [`${wrong} answers under load differ from the first ones`]),
+    ...(failed === 0 ? [] : [`${failed} requests got no answer: ${firstFailure}`]),
   ]
 }

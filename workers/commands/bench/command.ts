@@ -1,12 +1,12 @@
-/** `flashnode bench`: how fast nodes answer what can be asked of any. */
+/** `flashnode bench`: measures how fast nodes answer requests that any node can answer. */
 import { defineCommand } from '../../config/command.ts'
 import { integer, option, optional, text, url } from '../../config/option.ts'
 import { JSON_OUT, WORKING } from '../../config/options.ts'
 
 export const bench = defineCommand({
   name: 'bench',
-  summary: 'asks nodes in turns what their newest blocks allow, and how fast each is',
-  heading: 'What is wrong, and what happened',
+  summary: 'measures how fast nodes answer requests about their newest blocks',
+  heading: 'Diagnostics',
   examples: [
     'http://127.0.0.1:8545/',
     'http://127.0.0.1:8545/ https://other.example --seconds 5 --rounds 3 --only eth_call',
@@ -14,31 +14,31 @@ export const bench = defineCommand({
   flags: {
     seconds: option('N', integer(1, 3_600), {
       fallback: 3,
-      text: 'of each workload at each node in each round',
+      text: 'seconds that each workload runs at each node in each round',
     }),
     rounds: option('N', integer(1, 100), {
       fallback: 3,
-      text: 'turns, of which the middle one is told',
+      text: 'number of measured rounds; the table has their median',
     }),
     connections: option('N', integer(1, 1_024), {
       fallback: 16,
-      text: 'at a time, each with one request on its way; of dear workloads a quarter',
+      text: 'connections at a time, each with one unanswered request; expensive workloads use a quarter of them',
     }),
     blocks: option('N', integer(1, 1_024), {
       fallback: 32,
-      text: 'newest blocks that all nodes have, which questions are made of',
+      text: 'newest blocks that all nodes have; the requests are about them',
     }),
     only: option('TEXT', optional(text), {
       fallback: undefined,
-      text: 'workloads whose name has this',
-      shown: 'all',
+      text: 'run only workloads whose name contains this text',
+      defaultText: 'all',
     }),
     json: JSON_OUT,
     config: WORKING.config,
     logLevel: WORKING.logLevel,
     logFormat: WORKING.logFormat,
   },
-  operands: { value: 'URL', least: 1, most: 8, decode: url('http', 'https') },
+  operands: { value: 'URL', min: 1, max: 8, decode: url('http', 'https') },
   defaults: () => ({}),
   async run(config, urls) {
     const [{ runJob }, job] = await Promise.all([import('../shared/job.ts'), import('./bench.ts')])

@@ -1,34 +1,35 @@
 /**
  * Load by autocannon: each connection has one message at a time, which is made when it is sent.
- * Times are exact, because autocannon's own are put into a histogram. Each answer is compared with
- * the one that was given before, or must be no error. All of `bench/` uses this load.
+ * Times are exact; autocannon's own times are rounded by its histogram. Each response is compared
+ * with an expected text, or has to be free of errors. All of `bench/` uses this load.
  */
 import autocannon, { type Client } from 'autocannon'
-import { addressed, textWithin } from '../../../rpc/legacy/posting.ts'
-import type { Asked } from '../shared/asking.ts'
+import { addressed, textWithin } from '../../../rpc/forwarding/posting.ts'
+import type { RpcCall } from '../shared/rpc-client.ts'
 
 export type Message = {
   readonly body: string
-  /** The text that is right; undefined: whatever is no error. */
-  readonly answer?: string
+  /** The expected text; undefined accepts every response without an error. */
+  readonly response?: string
 }
 export type Load = {
   readonly url: string
   readonly connections: number
-  /** undefined: it is over, once all have their answers. */
+  /** Returns undefined at the end of the run, which then waits for open responses. */
   next(): Message | undefined
 }
 export type Loaded = {
-  /** Right ones. */
-  readonly answers: number
-  /** To the last answer. */
+  readonly responses: number
+  /** Time up to the last response. */
   readonly seconds: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly wrong: number
-  /** HTTP other than 200, no answer at all, or an error where no answer was given before. */
+  /**
+   * Counts an HTTP status other than 200, a missing response, or an error where no text is
+   * expected.
+   */
   readonly failed: number
-  /** Of those. */
   readonly firstFailure: string | undefined
 }
 type Tally = {
@@ -39,16 +40,14 @@ type Tally = {
   endedAtMs: number
 }
 
-/** No node is given more time for one answer. */
-const ANSWER_MS = 60_000
-/** Of an answer. */
-const MOST_BYTES = 256 * 2 ** 20
-/** The connections end a run, because autocannon's clock drops requests that wait. */
+const RESPONSE_MS = 60_000
+const MAX_BYTES = 256 * 2 ** 20
+/** The connections end a run, because autocannon's own clock drops requests that wait. */
 const FOREVER_S = 1_000_000
-/** autocannon notices within this time that the last connection has ended. */
-const LOOK_MS = 10
+/** autocannon notices the end of the last connection within this time. */
+const CHECK_MS = 10
 
-export const bodyOf = (questions: readonly Asked[]): string => {
+export const bodyOf = (questions: readonly RpcCall[]): string => {
   const calls = questions.map((question, id) => ({ jsonrpc: '2.0', id, ...question }))
   return JSON.stringify(calls.length === 1 ? calls[0] : calls)
 }
@@ -67,16 +66,16 @@ export async function load({ url, connections, next }: Load): Promise<Loaded> {
       connections: firsts.length,
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      timeout: ANSWER_MS / 1_000,
+      timeout: RESPONSE_MS / 1_000,
       duration: FOREVER_S,
-      sampleInt: LOOK_MS,
-      setupClient: (client) => askAll(client, { first: firsts.pop()!, next, tally }),
+      sampleInt: CHECK_MS,
+      setupClient: (client) => requestAll(client, { first: firsts.pop()!, next, tally }),
     })
   const { timesMs, wrong, failed, firstFailure, endedAtMs } = tally
   const sorted = timesMs.toSorted((a, b) => a - b)
   const share = (part: number) => sorted[Math.floor(part * (sorted.length - 1))] ?? 0
   return {
-    answers: sorted.length - wrong,
+    responses: sorted.length - wrong,
     seconds: (endedAtMs - startedMs) / 1_000,
     wrong,
     failed,
@@ -86,13 +85,13 @@ export async function load({ url, connections, next }: Load): Promise<Loaded> {
   }
 }
 
-/** Makes a client of autocannon send one message after the other, and counts the answers. */
-function askAll(
+/** Makes a client of autocannon send one message after the other, and counts the responses. */
+function requestAll(
   client: Client,
   { first, next, tally }: { readonly first: Message; next(): Message | undefined; tally: Tally },
 ): void {
   let message = first
-  let [sentAtMs, bytes, isWaiting, isKept, isClosing] = [0, 0, false, true, false]
+  let [sentAtMs, bytes, isWaiting, isPersistent, isClosing] = [0, 0, false, true, false]
   let parts: Buffer[] = []
   let cause: Error | undefined
 
@@ -107,32 +106,32 @@ function askAll(
     else message = following
   }
   const refuseLost = (): void => {
-    const isLate = performance.now() - sentAtMs >= ANSWER_MS
-    goOn(isLate ? `no answer within ${ANSWER_MS} ms` : (cause?.message ?? 'socket hang up'))
+    const isLate = performance.now() - sentAtMs >= RESPONSE_MS
+    goOn(isLate ? `no answer within ${RESPONSE_MS} ms` : (cause?.message ?? 'socket hang up'))
     cause = undefined
   }
 
-  // autocannon decodes each part by itself, which spoils a character that stands in two parts.
+  // autocannon decodes each part alone, which breaks a character that two parts share.
   client.pipelinedRequests.addBody = (part) => {
     parts.push(part)
     bytes += part.length
-    if (bytes > MOST_BYTES) client.conn.destroy(new Error(`more than ${MOST_BYTES} bytes`))
+    if (bytes > MAX_BYTES) client.conn.destroy(new Error(`more than ${MAX_BYTES} bytes`))
   }
   client.on('connError', (error: Error) => {
     cause = error
   })
   client.on('headers', ({ shouldKeepAlive }: { readonly shouldKeepAlive: boolean }) => {
-    isKept = shouldKeepAlive
+    isPersistent = shouldKeepAlive
   })
   client.setRequests([
     {
       setupRequest(request) {
-        // autocannon reads what a new connection sends as the rest of the answer that was cut off.
+        // autocannon would read the next response as the rest of the broken one.
         if (isWaiting && !client.destroyed) {
           client.parser.reinitialize('RESPONSE')
           client.pipelinedRequests.clear()
           parts = []
-          // A server that announced its close has not read this message, which is sent again.
+          // A server that announced its close never read this message, which is sent again.
           if (!isClosing) refuseLost()
           isClosing = false
         }
@@ -146,11 +145,11 @@ function askAll(
         const text = Buffer.concat(parts).toString()
         parts = []
         isWaiting = false
-        isClosing = !isKept
+        isClosing = !isPersistent
         const failure = failureOf(client, status, text) ?? errorOf(message, text)
         if (failure === undefined) {
           tally.timesMs.push(tookMs)
-          if (message.answer !== undefined && text !== message.answer) tally.wrong++
+          if (message.response !== undefined && text !== message.response) tally.wrong++
         }
         goOn(failure)
       },
@@ -158,28 +157,30 @@ function askAll(
   ])
 }
 
-/** A certificate is judged here, because autocannon accepts each. */
+/** Certificates are checked here, because autocannon accepts all of them. */
 function failureOf({ conn }: Client, status: number, text: string): string | undefined {
   if (conn.authorized === false) return `TLS: ${String(conn.authorizationError)}`
   return status === 200 ? undefined : `HTTP ${status} ${text.slice(0, 200)}`
 }
 
 const ERROR = /"error":\s*\{/
-/** Of an answer that is longer, the begin is looked at: it says whether it is an error. */
-const LOOKED_AT = 65_536
+/** Only this much of a longer response is searched for an error. */
+const CHECKED_BYTES = 65_536
 const SAID = 300
 
-const errorOf = ({ answer }: Message, text: string): string | undefined =>
-  answer === undefined && ERROR.test(text.slice(0, LOOKED_AT)) ? text.slice(0, SAID) : undefined
+const errorOf = ({ response }: Message, text: string): string | undefined =>
+  response === undefined && ERROR.test(text.slice(0, CHECKED_BYTES))
+    ? text.slice(0, SAID)
+    : undefined
 
-/** @throws {Error} where there is no answer, or HTTP says other than 200 */
-export async function answerOf(url: string, body: string): Promise<string> {
+/** @throws {Error} if there is no response, or its HTTP status is not 200 */
+export async function responseOf(url: string, body: string): Promise<string> {
   const { target, headers } = addressed(new URL(url))
-  const signal = AbortSignal.timeout(ANSWER_MS)
+  const signal = AbortSignal.timeout(RESPONSE_MS)
   const redirect = 'manual'
   const response = await fetch(target, { method: 'POST', headers, body, signal, redirect })
-  const tooLong = () => new Error(`more than ${MOST_BYTES} bytes`)
-  const text = await textWithin(response, MOST_BYTES, tooLong)
+  const tooLong = () => new Error(`more than ${MAX_BYTES} bytes`)
+  const text = await textWithin(response, MAX_BYTES, tooLong)
   if (response.status !== 200) throw new Error(`HTTP ${response.status} ${text.slice(0, 200)}`)
   return text
 }

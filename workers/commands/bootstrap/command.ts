@@ -1,4 +1,4 @@
-/** `flashnode bootstrap`: a new replica from one that runs. */
+/** `flashnode bootstrap`: makes a new replica from a running node. */
 import { defineCommand } from '../../config/command.ts'
 import { integer, needed, option, url } from '../../config/option.ts'
 import { CHAIN, DB_CACHE_MB, WORKING } from '../../config/options.ts'
@@ -6,23 +6,26 @@ import { CHAIN, DB_CACHE_MB, WORKING } from '../../config/options.ts'
 export const bootstrap = defineCommand({
   name: 'bootstrap',
   summary: 'copies state, history and blocks of a running node into a new data directory',
-  heading: 'A data directory',
+  heading: 'Data directories',
   examples: ['--from http://10.0.0.11:8545 --datadir DIR --token-file FILE'],
   flags: {
     from: {
-      ...needed('URL', 'the node that is copied: one with whole state and --bootstrap-token-file'),
+      ...needed('URL', 'node to copy: one that runs with --state whole and --bootstrap-token-file'),
       decode: url('http', 'https'),
     },
-    datadir: needed('DIR', 'the new directory; one that was cut off goes on where it was'),
-    tokenFile: needed('FILE', 'the token that the node asks for (its --bootstrap-token-file)'),
+    datadir: needed('DIR', 'new data directory; an interrupted copy continues'),
+    tokenFile: needed(
+      'FILE',
+      'file with the token that the node requires (its --bootstrap-token-file)',
+    ),
     chain: {
       ...CHAIN,
-      text: 'chain that it has to be, by name or a genesis.json',
-      shown: 'that of the node',
+      text: 'chain that the node must have: a name or a genesis.json',
+      defaultText: 'any',
     },
     retryMs: option('MS', integer(0, 86_400_000), {
       fallback: 120_000,
-      text: 'how long a node that does not answer is asked again',
+      text: 'how long a request is repeated while the node does not answer',
     }),
     dbCache: WORKING.dbCache,
     config: WORKING.config,

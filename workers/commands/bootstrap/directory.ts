@@ -1,4 +1,7 @@
-/** The directory of a copy: what node it is of, checked before anything is written, and the marker that says until the end that it is half done. */
+/**
+ * Directory of a copy: checks the source before anything is written, and marks the copy as
+ * incomplete until the end.
+ */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +13,7 @@ import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { About } from '../../../engine/storage/bootstrap/about.ts'
 import { ChunkError } from '../../../engine/storage/bootstrap/chunk.ts'
-import { BootstrapError } from '../../../engine/storage/bootstrap/fault.ts'
+import { BootstrapError } from '../../../engine/storage/bootstrap/progress.ts'
 import {
   DirectoryError,
   type Marker,
@@ -20,50 +23,58 @@ import {
 } from '../../../engine/storage/directory/marker.ts'
 import { SCHEMA_VERSION } from '../../../engine/storage/directory/schema.ts'
 import { GENESIS_FILE } from '../../data/datadir.ts'
-import type { AskedNode } from './asking.ts'
+import type { SourceClient } from './source-client.ts'
 
-/** Of the longest genesis.json that is read. */
-const MOST_GENESIS_BYTES = 256 * 2 ** 20
+const MAX_GENESIS_BYTES = 256 * 2 ** 20
 
-/** Which copy this is at the node: the same after a cut. @throws {DirectoryError} for a directory that holds something else */
+/**
+ * Returns the name of this copy at the source; an interrupted copy retains its name.
+ * @throws {DirectoryError} if the directory has other contents
+ */
 export function copyName(path: string): string {
   const marker = readMarker(path)
   if (marker === undefined) return randomBytes(16).toString('hex')
   if (marker.bootstraps === undefined)
     throw new DirectoryError(
       'foreign',
-      `${path} holds a chain already: give --datadir an empty or another directory`,
+      `${path} already has a chain: give --datadir an empty directory`,
     )
   if (marker.version !== SCHEMA_VERSION)
     throw new DirectoryError(
       'older',
-      `${path} was begun by another flashnode (format ${marker.version}): remove it, and run the same command again`,
+      `${path} is a copy that another version of flashnode started (format ${marker.version}): remove it, and run the same command again`,
     )
   return marker.bootstraps.by
 }
 
-/** @param asked `--chain` @throws {BootstrapError} saying what does not fit */
-export function checkAbout(about: About, name: string, asked: string | undefined): void {
+/**
+ * @param requested value of `--chain`
+ * @throws {BootstrapError} with the mismatch
+ */
+export function checkAbout(about: About, name: string, requested: string | undefined): void {
   if (about.schema !== SCHEMA_VERSION)
     throw new BootstrapError(
-      `${name} has format ${about.schema}, this flashnode writes ${SCHEMA_VERSION}: run the same flashnode on both sides`,
+      `${name} has data format ${about.schema}, this version of flashnode has ${SCHEMA_VERSION}: run the same version on both sides`,
     )
   if (!about.isWhole)
     throw new BootstrapError(
-      `${name} fetches its state, and has a part of it only: copy a node with --state whole`,
+      `${name} has only a part of the state, because it runs with --state lazy: copy a node with --state whole`,
     )
-  if (asked === undefined) return
-  const wanted = bytesToHex(chainSpec({ name: asked }).genesisHash)
+  if (requested === undefined) return
+  const wanted = bytesToHex(chainSpec({ name: requested }).genesisHash)
   if (wanted !== about.genesis)
     throw new BootstrapError(
-      `${name} has chain ${about.chainId} with genesis ${about.genesis}, --chain ${asked} has ${wanted}: give another --from or --chain`,
+      `${name} has chain ${about.chainId} with genesis ${about.genesis}, but --chain ${requested} has genesis ${wanted}: give another --from or --chain`,
     )
 }
 
-/** Makes the directory that of this chain, or finds it so. @throws {BootstrapError} {DirectoryError} */
+/**
+ * Binds an empty directory to this chain, or checks that it is bound.
+ * @throws {BootstrapError} {DirectoryError}
+ */
 export async function claimDirectory(
   path: string,
-  { node, about, by }: { readonly node: AskedNode; readonly about: About; readonly by: string },
+  { node, about, by }: { readonly node: SourceClient; readonly about: About; readonly by: string },
 ): Promise<ChainSpec> {
   const marker = readMarker(path)
   if (
@@ -71,7 +82,7 @@ export async function claimDirectory(
     (marker.genesis !== about.genesis || marker.chainId !== about.chainId)
   )
     throw new BootstrapError(
-      `${path} is a copy of chain ${marker.chainId} with genesis ${marker.genesis}, ${node.name} has chain ${about.chainId} with ${about.genesis}: give another --datadir or --from`,
+      `${path} is a copy of chain ${marker.chainId} with genesis ${marker.genesis}, but ${node.name} has chain ${about.chainId} with genesis ${about.genesis}: give another --datadir or --from`,
     )
   const file = join(path, GENESIS_FILE)
   if (marker !== undefined && (marker.chain !== GENESIS_FILE || existsSync(file)))
@@ -83,14 +94,13 @@ export async function claimDirectory(
   const chain = text === undefined ? namedChain(about.chain!, about.forkTimes) : chainOfText(text)
   if (bytesToHex(chain.genesisHash) !== about.genesis || Number(chain.chainId) !== about.chainId)
     throw new BootstrapError(
-      `the genesis.json of ${node.name} has the hash ${bytesToHex(chain.genesisHash)}, its chain ${about.genesis}: copy another node`,
+      `the genesis.json of ${node.name} gives the hash ${bytesToHex(chain.genesisHash)}, expected the genesis of its chain, ${about.genesis}: copy another node`,
     )
   writeMarker(path, markerOf(chain, about, { from: node.name, by }))
   if (text !== undefined) writeDurable(path, GENESIS_FILE, text)
   return chain
 }
 
-/** It is a directory like any other. */
 export function releaseDirectory(path: string): void {
   const marker = readMarker(path)
   if (marker !== undefined) writeMarker(path, { ...marker, bootstraps: undefined })
@@ -114,21 +124,21 @@ const markerOf = (
 function namedChain(name: string, forkTimes: ForkTimes | undefined): ChainSpec {
   if (NETWORKS.has(name)) return chainSpec({ name, forkTimes })
   throw new BootstrapError(
-    `its chain "${name.slice(0, 64)}" is not known here: run the same flashnode on both sides`,
+    `the chain of the node, "${name.slice(0, 64)}", is unknown to this version: run the same version of flashnode on both sides`,
   )
 }
 
-async function genesisOf(node: AskedNode): Promise<string> {
+async function genesisOf(node: SourceClient): Promise<string> {
   const pieces: Uint8Array[] = []
   let at = 0
   for (let size = Number.POSITIVE_INFINITY; at < size; ) {
-    size = await node.ask({ part: 'genesis', at }, ({ head, rows }) => {
+    size = await node.request({ part: 'genesis', at }, ({ head, rows }) => {
       const said = head['size']
       const piece = rows[0]?.value
-      if (!Number.isSafeInteger(said) || (said as number) > MOST_GENESIS_BYTES)
-        throw new ChunkError(`its genesis.json is longer than ${MOST_GENESIS_BYTES} bytes`)
+      if (!Number.isSafeInteger(said) || (said as number) > MAX_GENESIS_BYTES)
+        throw new ChunkError(`its genesis.json is longer than ${MAX_GENESIS_BYTES} bytes`)
       if (piece === undefined || piece.length === 0 || at + piece.length > (said as number))
-        throw new ChunkError('its genesis.json comes in pieces that do not fit')
+        throw new ChunkError('the pieces of its genesis.json do not match its size')
       pieces.push(piece)
       at += piece.length
       return said as number
@@ -141,7 +151,8 @@ function chainOfText(text: string): ChainSpec {
   try {
     return chainOfGenesis(JSON.parse(text))
   } catch (error) {
-    if (error instanceof ChainError) throw new BootstrapError(`its genesis.json: ${error.message}`)
-    throw new BootstrapError('its genesis.json is no JSON')
+    if (error instanceof ChainError)
+      throw new BootstrapError(`the genesis.json of the node: ${error.message}`)
+    throw new BootstrapError('the genesis.json of the node is not valid JSON')
   }
 }

@@ -1,4 +1,4 @@
-/** `flashnode compare`: the same questions to two nodes. */
+/** `flashnode compare`: sends the same requests to two nodes. */
 
 import { defineCommand } from '../../config/command.ts'
 import { integer, list, option, optional, text, url } from '../../config/option.ts'
@@ -6,8 +6,8 @@ import { JSON_OUT, WORKING } from '../../config/options.ts'
 
 export const compare = defineCommand({
   name: 'compare',
-  summary: 'asks two nodes the same at the same blocks, and shows where their answers differ',
-  heading: 'What is wrong, and what happened',
+  summary: 'sends two nodes the same requests, and reports where their answers differ',
+  heading: 'Diagnostics',
   examples: [
     'http://127.0.0.1:8545/ https://other.example',
     'http://127.0.0.1:8545/ https://other.example --blocks 1000-1020 --methods eth_getBlockReceipts,eth_call --out differences',
@@ -16,41 +16,41 @@ export const compare = defineCommand({
   flags: {
     methods: option('NAME,…', optional(list(text)), {
       fallback: undefined,
-      text: 'methods to ask',
-      shown: 'all that are the same whenever they are asked',
+      text: 'methods to call',
+      defaultText: 'all whose answers do not depend on time',
       isOwn: true,
     }),
     blocks: option('N|FROM-TO', blocks, {
       fallback: { newest: 4 },
-      text: 'the newest blocks that both have, or a range',
-      shown: '4',
+      text: 'number of newest blocks that both nodes have, or a range of blocks',
+      defaultText: '4',
     }),
     perBlock: option('N', integer(1, 10_000), {
       fallback: 8,
-      text: 'transactions and addresses of a block that are asked for',
+      text: 'transactions and addresses of each block that requests are about',
     }),
     rate: option('N', integer(1, 100_000), {
       fallback: 90,
-      text: 'calls a second to each node',
+      text: 'requests per second to each node',
     }),
     known: option('FILE', optional(text), {
       fallback: undefined,
-      text: 'differences that are known and right, a JSON list of {method, path, kind, why}',
+      text: 'file of known differences that are right, a JSON list of {method, path, kind, why}',
     }),
     out: option('DIR', optional(text), {
       fallback: undefined,
-      text: 'where a file of each question that is answered differently goes',
+      text: 'directory for files of requests with different answers, one file each',
     }),
     replay: option('FILE', optional(text), {
       fallback: undefined,
-      text: 'asks the question of such a file again, and no other',
+      text: 'send only the request of such a file again',
     }),
     json: JSON_OUT,
     config: WORKING.config,
     logLevel: WORKING.logLevel,
     logFormat: WORKING.logFormat,
   },
-  operands: { value: 'URL', least: 2, most: 2, decode: url('http', 'https', 'ws', 'wss') },
+  operands: { value: 'URL', min: 2, max: 2, decode: url('http', 'https', 'ws', 'wss') },
   defaults: () => ({}),
   async run(config, [a, b]) {
     const [{ runJob }, job] = await Promise.all([

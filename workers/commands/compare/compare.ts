@@ -1,17 +1,19 @@
-/** `flashnode compare`: asks both, holds the answers to each other, and says by method and field where they differ. */
+/**
+ * `flashnode compare`: sends requests to both nodes, and reports differences by method and field.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { quantity } from '../../../engine/primitives/hex.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
 import { StartError } from '../../process/context.ts'
-import { type Asking, openAsking } from '../shared/asking.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
-import { say } from '../shared/said.ts'
+import { print } from '../shared/print.ts'
+import { openRpcClient, type RpcClient } from '../shared/rpc-client.ts'
 import { table } from '../shared/table.ts'
-import { type Answer, type Difference, differencesOf } from './differ.ts'
+import { type CallOutcome, type Difference, differencesOf } from './differ.ts'
 import { classified, type Deviation, readDeviations } from './known.ts'
-import { type AskedBlock, CHAIN_QUESTIONS, type Question, questionsOf } from './questions.ts'
+import { CHAIN_QUESTIONS, type Question, questionsOf, type RequestedBlock } from './questions.ts'
 
 type CompareConfig = {
   readonly urls: readonly [string, string]
@@ -25,39 +27,43 @@ type CompareConfig = {
   readonly json: boolean
 }
 
-/** Their messages say which node, and what it did. */
+/** Messages of this error name the node and its failure. */
 export const FAILS = [UpstreamError]
 
-/** Questions in one message; each may have a long answer. */
+/** Requests in one message; few, because a response may be long. */
 const BATCH = 20
-/** Questions with differences that are kept and written, and shown in the table. */
-const MOST_KEPT = 1_000
-const SHOWN = 20
+/** Number of differing requests that are retained and written, and number that the table lists. */
+const MAX_RETAINED = 1_000
+const LISTED = 20
 
 type Differing = {
   readonly question: Question
-  readonly answers: readonly [Answer, Answer]
+  readonly answers: readonly [CallOutcome, CallOutcome]
   readonly differences: readonly Difference[]
 }
 type Compared = {
   asked: number
   differing: number
-  readonly kept: Differing[]
-  /** Of all differences. */
+  readonly retained: Differing[]
   readonly kinds: Record<Difference['kind'], number>
 }
 
-/** Returns the exit status: 1 where there is a difference that is not known. @throws {UpstreamError} {StartError} */
+/**
+ * Returns the exit status: 1 if there is an unknown difference.
+ * @throws {UpstreamError} {StartError}
+ */
 export async function runCompare(config: CompareConfig, context: JobContext): Promise<number> {
   const deviations = config.known === undefined ? [] : readDeviations(config.known)
-  const [a, b] = config.urls.map((url) => openAsking(url, config.rate)) as [Asking, Asking]
+  const [a, b] = config.urls.map((url) => openRpcClient(url, config.rate)) as [RpcClient, RpcClient]
   const parts = startParts(context)
   const compared: Compared = {
-    ...{ asked: 0, differing: 0, kept: [] },
+    asked: 0,
+    differing: 0,
+    retained: [],
     kinds: { missing: 0, order: 0, wrong: 0, known: 0 },
   }
   try {
-    for await (const { question, done, total } of asked(config, [a, b])) {
+    for await (const { question, done, total } of query(config, [a, b])) {
       if (context.isStopped()) break
       await compareSome(question, [a, b], { deviations, compared })
       parts.update({ part: 'questions', done, total })
@@ -67,8 +73,8 @@ export async function runCompare(config: CompareConfig, context: JobContext): Pr
     a.close()
     b.close()
   }
-  if (config.out !== undefined) write(config.out, config.urls, compared.kept)
-  await say(config.json ? jsonOf(compared) : textOf(compared, [a.name, b.name]))
+  if (config.out !== undefined) write(config.out, config.urls, compared.retained)
+  await print(config.json ? jsonOf(compared) : textOf(compared, [a.name, b.name]))
   const { missing, order, wrong } = compared.kinds
   return missing + order + wrong === 0 && !context.isStopped() ? 0 : 1
 }
@@ -79,10 +85,10 @@ type Part = {
   readonly total: number
 }
 
-/** In batches, block by block. */
-async function* asked(
+/** Yields requests in batches, block by block. */
+async function* query(
   config: CompareConfig,
-  nodes: readonly [Asking, Asking],
+  nodes: readonly [RpcClient, RpcClient],
 ): AsyncGenerator<Part> {
   if (config.replay !== undefined) {
     yield { question: [readQuestion(config.replay)], done: 1, total: 1 }
@@ -96,7 +102,7 @@ async function* asked(
     const block = await nodes[0].one('eth_getBlockByNumber', [quantity(number), true])
     if (block === null || block === undefined)
       throw new StartError(`${nodes[0].name} has no block ${number}: give other --blocks`)
-    const questions = [...questionsOf(block as AskedBlock, config.perBlock)].filter(isWanted)
+    const questions = [...questionsOf(block as RequestedBlock, config.perBlock)].filter(isWanted)
     yield* inBatches(questions, { done: number - from, total })
   }
 }
@@ -109,7 +115,7 @@ function* inBatches(
     yield { question: questions.slice(at, at + BATCH), ...progress }
 }
 
-async function rangeOf({ blocks }: CompareConfig, nodes: readonly [Asking, Asking]) {
+async function rangeOf({ blocks }: CompareConfig, nodes: readonly [RpcClient, RpcClient]) {
   if ('from' in blocks) return blocks
   const heads = await Promise.all(
     nodes.map(async (node) => Number(await node.one('eth_blockNumber', []))),
@@ -120,33 +126,38 @@ async function rangeOf({ blocks }: CompareConfig, nodes: readonly [Asking, Askin
 
 async function compareSome(
   questions: readonly Question[],
-  nodes: readonly [Asking, Asking],
+  nodes: readonly [RpcClient, RpcClient],
   {
     deviations,
     compared,
   }: { readonly deviations: readonly Deviation[]; readonly compared: Compared },
 ): Promise<void> {
-  const [ours, theirs] = await Promise.all(nodes.map((node) => node.ask(questions)))
+  const [ours, theirs] = await Promise.all(nodes.map((node) => node.request(questions)))
   for (const [at, question] of questions.entries()) {
     compared.asked++
-    const answers = [ours![at]!, theirs![at]!] as const
-    const differences = differencesOf(...answers).map((one) =>
+    const responses = [ours![at]!, theirs![at]!] as const
+    const differences = differencesOf(...responses).map((one) =>
       classified(one, question.method, deviations),
     )
     if (differences.length === 0) continue
     compared.differing++
     for (const { kind } of differences) compared.kinds[kind]++
-    if (compared.kept.length < MOST_KEPT) compared.kept.push({ question, answers, differences })
+    if (compared.retained.length < MAX_RETAINED)
+      compared.retained.push({ question, answers: responses, differences })
   }
 }
 
 const requestOf = ({ method, params }: Question) => ({ jsonrpc: '2.0', id: 1, method, params })
 
-function write(folder: string, urls: readonly [string, string], kept: readonly Differing[]): void {
+function write(
+  folder: string,
+  urls: readonly [string, string],
+  retained: readonly Differing[],
+): void {
   mkdirSync(folder, { recursive: true })
-  for (const [at, { question, answers, differences }] of kept.entries()) {
+  for (const [at, { question, answers: responses, differences }] of retained.entries()) {
     const name = `${String(at + 1).padStart(4, '0')}-${question.method}.json`
-    const content = { request: requestOf(question), urls, differences, answers }
+    const content = { request: requestOf(question), urls, differences, answers: responses }
     writeFileSync(join(folder, name), `${JSON.stringify(content, null, 2)}\n`)
   }
 }
@@ -161,41 +172,46 @@ function readQuestion(file: string): Question {
     if (typeof method === 'string' && Array.isArray(params)) return { method, params }
     throw new Error('it has no request')
   } catch (error) {
-    throw new StartError(`${file} is no file of compare --out: ${(error as Error).message}`)
+    throw new StartError(
+      `${file} is not a file that compare --out wrote: ${(error as Error).message}`,
+    )
   }
 }
 
-function jsonOf({ asked, differing, kinds, kept }: Compared): string {
-  const found = kept.flatMap(({ question, differences }) =>
+function jsonOf({ asked: requested, differing, kinds, retained }: Compared): string {
+  const found = retained.flatMap(({ question, differences }) =>
     differences.map((difference) => ({ ...question, ...difference })),
   )
-  return `${JSON.stringify({ asked, differing, kinds, found })}\n`
+  return `${JSON.stringify({ asked: requested, differing, kinds, found })}\n`
 }
 
-function textOf({ asked, differing, kinds, kept }: Compared, [a, b]: readonly [string, string]) {
-  const places = new Map<
+function textOf(
+  { asked: requested, differing, kinds, retained }: Compared,
+  [a, b]: readonly [string, string],
+) {
+  const groups = new Map<
     string,
     { readonly row: readonly string[]; count: number; last: Difference }
   >()
-  for (const { question, differences } of kept)
+  for (const { question, differences } of retained)
     for (const difference of differences) {
       const path = difference.path.replace(/\[\d+\]/g, '[*]')
       const row = [difference.kind, question.method, path]
-      const place = places.get(row.join()) ?? { row, count: 0, last: difference }
-      place.count++
-      places.set(row.join(), place)
+      const group = groups.get(row.join()) ?? { row, count: 0, last: difference }
+      group.count++
+      groups.set(row.join(), group)
     }
   const lines: string[] = []
-  if (places.size > 0)
-    lines.push(table([...places.values()].map(({ row, count }) => [...row, count])))
-  const open = [...places.values()].filter(({ row }) => row[0] !== 'known')
-  for (const { row, last } of open.slice(0, SHOWN))
+  if (groups.size > 0)
+    lines.push(table([...groups.values()].map(({ row, count }) => [...row, count])))
+  const open = [...groups.values()].filter(({ row }) => row[0] !== 'known')
+  for (const { row, last } of open.slice(0, LISTED))
     lines.push(
       `${row.slice(1).join(' ')}, such as ${last.path}\n  ${a} ${short(last.a)}\n  ${b} ${short(last.b)}\n`,
     )
   const counts = Object.entries(kinds).filter(([, count]) => count > 0)
   const said = counts.map(([kind, count]) => `${count} ${kind}`).join(', ')
-  lines.push(`${asked} questions, ${differing} answered differently${said && `: ${said}`}\n`)
+  lines.push(`${requested} requests, ${differing} with different answers${said && `: ${said}`}\n`)
   return lines.join('')
 }
 

@@ -1,31 +1,32 @@
-/** Where two answers differ: field by field, and of what kind each difference is. */
+/** Finds the fields in which two responses differ, and classifies each difference. */
 
 /**
- * `missing`: one has a field, an element or an answer that the other has not. `order`: the same elements in another order. `wrong`: two
- * values of one field. `known`: one of these, and on the list of those that are right.
+ * `missing`: only one side has a field, an element or a response. `order`: the same elements in
+ * another order.
+ * `wrong`: two values of one field. `known`: a difference on the list of accepted ones.
  */
 export type DifferenceKind = 'missing' | 'order' | 'wrong' | 'known'
 export type Difference = {
-  /** `transactions[3].gas`; `error` where one refuses. */
+  /** A path such as `transactions[3].gas`; `error` if one side returns an error. */
   readonly path: string
   readonly kind: DifferenceKind
-  /** undefined: it is not there. */
+  /** undefined if the value is missing. */
   readonly a: unknown
   readonly b: unknown
-  /** Of `known`. */
+  /** Present for `known` only. */
   readonly why?: string
 }
 
-export type Answer =
+export type CallOutcome =
   | { readonly result: unknown }
   | {
       readonly error: { readonly code: number; readonly message: string; readonly data?: unknown }
     }
 
-/** Of one answer: beyond it one knows enough. */
-export const MOST_DIFFERENCES = 100
+/** Maximum for one response; further differences are ignored. */
+export const MAX_DIFFERENCES = 100
 
-export function differencesOf(a: Answer, b: Answer): readonly Difference[] {
+export function differencesOf(a: CallOutcome, b: CallOutcome): readonly Difference[] {
   const found: Difference[] = []
   if ('result' in a && 'result' in b) compareValues(a.result, b.result, '', found)
   else if ('error' in a && 'error' in b) compareValues(a.error, b.error, 'error', found)
@@ -33,10 +34,11 @@ export function differencesOf(a: Answer, b: Answer): readonly Difference[] {
   return found
 }
 
-const errorOf = (answer: Answer): unknown => ('error' in answer ? answer.error : undefined)
+const errorOf = (response: CallOutcome): unknown =>
+  'error' in response ? response.error : undefined
 
 function compareValues(a: unknown, b: unknown, path: string, found: Difference[]): void {
-  if (found.length >= MOST_DIFFERENCES) return
+  if (found.length >= MAX_DIFFERENCES) return
   if (Array.isArray(a) && Array.isArray(b)) compareLists(a, b, path, found)
   else if (isRecord(a) && isRecord(b)) compareRecords(a, b, path, found)
   else if (a !== b)

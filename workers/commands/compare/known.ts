@@ -1,18 +1,18 @@
-/** Differences that are known and right, as a file lists them. */
+/** Differences that a file lists as known and accepted. */
 import { readFileSync } from 'node:fs'
 import { StartError } from '../../process/context.ts'
 import type { Difference } from './differ.ts'
 
 export type Deviation = {
-  /** A name, or `*`. */
+  /** A method's name, or `*`. */
   readonly method: string
-  /** `transactions[*].gas`: `*` stands for anything. */
+  /** A path such as `transactions[*].gas`; `*` matches anything. */
   readonly path: string
   readonly kind: 'missing' | 'order' | 'wrong'
   readonly why: string
 }
 
-/** @throws {StartError} saying what is wrong with which entry */
+/** @throws {StartError} naming the invalid entry */
 export function readDeviations(file: string): readonly Deviation[] {
   let list: unknown
   try {
@@ -27,13 +27,13 @@ export function readDeviations(file: string): readonly Deviation[] {
 function decode(entry: unknown, where: string): Deviation {
   const { method, path, kind, why } = (entry ?? {}) as Readonly<Record<string, unknown>>
   for (const [name, value] of Object.entries({ method, path, why }))
-    if (typeof value !== 'string') throw new StartError(`${where}: ${name} has to be a text`)
+    if (typeof value !== 'string') throw new StartError(`${where}: ${name} must be a string`)
   if (kind !== 'missing' && kind !== 'order' && kind !== 'wrong')
-    throw new StartError(`${where}: kind has to be missing, order or wrong`)
+    throw new StartError(`${where}: kind must be missing, order or wrong`)
   return { method, path, kind, why } as Deviation
 }
 
-/** The difference as it is, or as `known` with the reason. */
+/** Returns the difference, changed to `known` with the reason if the list has it. */
 export function classified(
   difference: Difference,
   method: string,

@@ -1,15 +1,15 @@
-/** What two nodes are asked of one block: what has one answer, whenever it is asked. */
+/** Requests about one block whose response is the same at any time. */
 import { quantity } from '../../../engine/primitives/hex.ts'
 
 export type Question = { readonly method: string; readonly params: readonly unknown[] }
 
-/** As `eth_getBlockByNumber` gives it, with transactions. */
-export type AskedBlock = {
+/** A block as `eth_getBlockByNumber` returns it, with transactions. */
+export type RequestedBlock = {
   readonly number: string
   readonly hash: string
-  readonly transactions: readonly AskedTransaction[]
+  readonly transactions: readonly RequestedTransaction[]
 }
-type AskedTransaction = {
+type RequestedTransaction = {
   readonly hash: string
   readonly type: string
   readonly from: string
@@ -18,15 +18,14 @@ type AskedTransaction = {
   readonly value: string
 }
 
-/** Of the chain. */
 export const CHAIN_QUESTIONS: readonly Question[] = [
   { method: 'eth_chainId', params: [] },
   { method: 'net_version', params: [] },
   { method: 'eth_getBlockByNumber', params: ['0x0', true] },
 ]
 
-/** @param most transactions, and addresses, that are asked for */
-export function* questionsOf(block: AskedBlock, most: number): Generator<Question, void> {
+/** @param max maximum number of transactions, and of addresses, for which requests are made */
+export function* questionsOf(block: RequestedBlock, max: number): Generator<Question, void> {
   const { number, hash } = block
   for (const isFull of [true, false]) {
     yield { method: 'eth_getBlockByNumber', params: [number, isFull] }
@@ -40,15 +39,15 @@ export function* questionsOf(block: AskedBlock, most: number): Generator<Questio
   yield { method: 'eth_getLogs', params: [{ blockHash: hash }] }
   yield { method: 'eth_feeHistory', params: ['0x2', number, [10, 90]] }
   yield { method: 'debug_traceBlockByNumber', params: [number, { tracer: 'callTracer' }] }
-  const asked = block.transactions.slice(0, most)
-  for (const [index, one] of asked.entries()) yield* ofTransaction(block, one, index)
+  const requested = block.transactions.slice(0, max)
+  for (const [index, one] of requested.entries()) yield* ofTransaction(block, one, index)
   const addresses = new Set(block.transactions.flatMap(({ from, to }) => [from, to ?? from]))
-  for (const address of [...addresses].slice(0, most)) yield* ofAddress(address, number)
+  for (const address of [...addresses].slice(0, max)) yield* ofAddress(address, number)
 }
 
 function* ofTransaction(
-  { number, hash: blockHash }: AskedBlock,
-  { hash, type, from, to, input, value }: AskedTransaction,
+  { number, hash: blockHash }: RequestedBlock,
+  { hash, type, from, to, input, value }: RequestedTransaction,
   index: number,
 ): Generator<Question, void> {
   yield { method: 'eth_getTransactionByHash', params: [hash] }
@@ -57,7 +56,7 @@ function* ofTransaction(
   yield { method: 'eth_getTransactionByBlockHashAndIndex', params: [blockHash, quantity(index)] }
   yield { method: 'debug_traceTransaction', params: [hash, { tracer: 'callTracer' }] }
   yield { method: 'debug_traceTransaction', params: [hash, { tracer: 'prestateTracer' }] }
-  // What nobody signed is no call that anybody could make.
+  // A deposit has no signature, so no client could send it as a call.
   if (type === '0x7e' || type === '0x7d') return
   const call = { from, ...(to === null ? {} : { to }), input, value }
   yield { method: 'eth_call', params: [call, number] }

@@ -1,9 +1,9 @@
-/** What a person sees when a development network starts: its accounts, and what not to do with them. */
+/** Text that a development network prints at its start: its accounts, and a warning about them. */
 import { DEV_ACCOUNTS, DEV_MNEMONIC } from '../../../engine/chainspec/dev-accounts.ts'
 import { DEV_BALANCE } from '../../../engine/chainspec/dev-genesis.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 
-/** Chains that exist: what is signed for their ids is worth something there. */
+/** Public chains: a transaction that is signed here for one of these ids is valid there. */
 const REAL_CHAINS: ReadonlyMap<bigint, string> = new Map([
   [196n, 'X Layer'],
   [1952n, 'X Layer testnet'],
@@ -26,12 +26,12 @@ export function banner(chain: ChainSpec, version: string): string {
           '',
         ]
   return [
-    `flashnode ${version}: a development network of its own, with the rules of ${chain.name}`,
+    `flashnode ${version}: a local development network with the rules of ${chain.name}`,
     '',
-    `Accounts, ${DEV_BALANCE.toLocaleString('en')} tokens each, of the mnemonic "${DEV_MNEMONIC}":`,
+    `Accounts of the mnemonic "${DEV_MNEMONIC}", with ${DEV_BALANCE.toLocaleString('en')} tokens each:`,
     ...accounts,
     '',
-    'WARNING: these keys are public. Whatever is sent to them on a real network is lost.',
+    'WARNING: these keys are public. On a real network, anything sent to them is lost.',
     ...warning,
     '',
   ].join('\n')

@@ -1,15 +1,17 @@
-/** `flashnode dev`: the embedded network. */
+/** `flashnode dev`: the embedded development network. */
 import { defineCommand } from '../../config/command.ts'
 import { forkTimeProblems } from '../../config/fork-time.ts'
-import { isOpenToAll, servingDefaults, servingProblems } from '../../config/serving.ts'
+import { isOpenToAll, servingDefaults, servingProblems } from '../../config/serving-options.ts'
 import { type DevDefaults, FLAGS, socketsPerClientOn } from './flags.ts'
 
-/** A chain that begins empty would fill a large one for hours, and memory would seem to leak. */
+/**
+ * A large cache would fill for hours on a chain that starts empty, which looks like a memory leak.
+ */
 const SMALL_CACHE_MB = 64
 
 export const dev = defineCommand({
   name: 'dev',
-  summary: 'the embedded network: sequencer, feed and node in one process',
+  summary: 'runs a development network: sequencer, feed and node in one process',
   heading: 'A node',
   examples: [
     '',
@@ -32,10 +34,12 @@ export const dev = defineCommand({
     if (config.flashblockTimeMs > config.blockTimeMs)
       found.push('--flashblock-time-ms is longer than --block-time-ms: give a shorter one')
     if (config.safeLag > config.finalizedLag)
-      found.push('--safe-lag is above --finalized-lag: what is final is safe')
+      found.push(
+        '--safe-lag is larger than --finalized-lag, but a finalized block is safe too: give a smaller --safe-lag',
+      )
     if (config.unlock.length === 0 && isOpenToAll(config))
       found.push(
-        `dev on the public --host ${config.host} lets anybody spend and deposit, its accounts are unlocked: --allow-insecure-unlock if that is meant`,
+        `dev on the public --host ${config.host} lets anybody spend and deposit, because its accounts are unlocked: add --allow-insecure-unlock if you want this`,
       )
     return found
   },

@@ -1,37 +1,40 @@
-/** Controls of a development chain, from the methods that take them to the sequencer and back. */
+/**
+ * Sends controls of a development chain from their methods to the sequencer and returns its
+ * responses.
+ */
 import type {
   Control,
-  ControlAnswer,
   Controlled,
+  ControlResponse,
 } from '../../../engine/sources/sequencer/controls.ts'
-import type { Limits } from '../../../rpc/seam/limits.ts'
+import type { Limits } from '../../../rpc/core/limits.ts'
 import type { ToSequencer } from '../../thread/messages.ts'
 import type { Thread } from '../../thread/thread.ts'
-import { createAsking } from './asking.ts'
+import { createBoundedRequests } from './bounded-requests.ts'
 
 export interface Controls {
-  /** When it is done, and can be read. @throws {RpcError} */
+  /** Resolves when the control is done and its effect can be read. @throws {RpcError} */
   send(control: Control): Promise<Controlled>
-  answer(answer: ControlAnswer): void
-  /** Blocks do not come by themselves. */
+  respond(response: ControlResponse): void
+  /** True if blocks come only on request. */
   isPaused(): boolean
 }
 
 const RETRY_MS = 1_000
-/** So many blocks take a busy machine less. */
-const PATIENCE_MS = 120_000
-const PATIENCE_BLOCKS = 1_000
+/** A busy machine makes this many blocks in less than the timeout. */
+const TIMEOUT_MS = 120_000
+const TIMEOUT_BLOCKS = 1_000
 
 export function createControls(
   sequencer: Pick<Thread<ToSequencer>, 'post'>,
   { controlsWaiting }: Pick<Limits, 'controlsWaiting'>,
 ): Controls {
-  const asking = createAsking<{ readonly done: Controlled }>({
-    most: controlsWaiting,
-    patienceMs: PATIENCE_MS,
-    full: 'too many controls wait (--limit-controls-waiting)',
+  const requests = createBoundedRequests<{ readonly done: Controlled }>({
+    max: controlsWaiting,
+    timeoutMs: TIMEOUT_MS,
+    full: 'too many control requests wait (--limit-controls-waiting)',
     retryMs: RETRY_MS,
-    late: 'it is not done yet',
+    late: 'timeout: the sequencer has not done this yet, and may still do it',
   })
   let isPaused = false
   return {
@@ -39,21 +42,24 @@ export function createControls(
       const { type } = control
       let isSent = false
       try {
-        const answer = await asking.ask((request) => {
+        const response = await requests.request((request) => {
           isSent = true
           if (type === 'pause') isPaused = true
           sequencer.post({ type: 'control', request, control })
-        }, patienceFor(control))
-        return answer.done
+        }, timeoutFor(control))
+        return response.done
       } finally {
-        // By the order of answers, which is that of what is done: also where the sequencer waited in vain for the block before.
+        /*
+         * Responses arrive in the order in which the sequencer acts. The state is set even if the
+         * sequencer waited in vain for the block before.
+         */
         if (isSent && (type === 'pause' || type === 'resume')) isPaused = type === 'pause'
       }
     },
     isPaused: () => isPaused,
-    answer: asking.answer,
+    respond: requests.respond,
   }
 }
 
-const patienceFor = (control: Control): number =>
-  control.type === 'mine' ? Math.max(1, control.blocks / PATIENCE_BLOCKS) : 1
+const timeoutFor = (control: Control): number =>
+  control.type === 'mine' ? Math.max(1, control.blocks / TIMEOUT_BLOCKS) : 1

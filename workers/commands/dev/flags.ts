@@ -1,18 +1,26 @@
-/** What a development network can be told. */
+/** Flags of `flashnode dev`. */
 import { WIRE_FORMS } from '../../../engine/flashblocks/codec.ts'
 import type { ConfigOf } from '../../config/command.ts'
 import { FORK_TIME } from '../../config/fork-time.ts'
 import { choice, integer, option, optional, text } from '../../config/option.ts'
 import { LIMIT_FLAGS } from '../../config/options.ts'
-import { BEHIND, isLoopbackHost, type NodeDefaults, SERVING } from '../../config/serving.ts'
+import {
+  FLASHBLOCK_LAG,
+  isLoopbackHost,
+  type NodeDefaults,
+  SERVING,
+} from '../../config/serving-options.ts'
 
 const DAY_MS = 86_400_000
 const UINT32 = 0xffff_ffff
 
-/** One program with all its requests at once is what a development network is for, and its port is nobody else's. */
+/**
+ * A development network serves one program, which may send all its requests at once on a private
+ * port.
+ */
 const SOCKETS_ON_LOOPBACK = 4_096
 
-/** What one address may have open where nobody has said it. */
+/** Default for the sockets that one address may open. */
 export const socketsPerClientOn = (host: string): number =>
   isLoopbackHost(host) ? SOCKETS_ON_LOOPBACK : LIMIT_FLAGS.limitSocketsPerClient.fallback
 
@@ -20,11 +28,11 @@ export const FLAGS = {
   ...SERVING,
   host: option('ADDRESS', text, {
     fallback: SERVING.host.fallback,
-    text: 'address to listen on; beyond loopback only with --allow-insecure-unlock',
+    text: 'address to listen on; one beyond loopback needs --allow-insecure-unlock',
   }),
-  blockTimeMs: option('MS', wholeSeconds, {
+  blockTimeMs: option('MS', integerSeconds, {
     fallback: 1_000,
-    text: 'time between blocks, in whole seconds',
+    text: 'time between blocks, a multiple of 1000',
   }),
   flashblockTimeMs: option('MS', integer(20, DAY_MS), {
     fallback: 200,
@@ -36,60 +44,61 @@ export const FLAGS = {
     {
       fallback: undefined,
       text: LIMIT_FLAGS.limitSocketsPerClient.text,
-      shown: `${SOCKETS_ON_LOOPBACK} on a loopback --host, else ${LIMIT_FLAGS.limitSocketsPerClient.fallback}`,
+      defaultText: `${SOCKETS_ON_LOOPBACK} on a loopback --host, else ${LIMIT_FLAGS.limitSocketsPerClient.fallback}`,
     },
   ),
-  behind: BEHIND,
+  flashblockLag: FLASHBLOCK_LAG,
   feedForm: option(WIRE_FORMS.join('|'), choice(...WIRE_FORMS), {
     fallback: 'xlayer',
-    text: 'messages of /feed: 0x1E and brotli, JSON text, or subblocks as JSON text',
+    text: 'messages of /feed: 0x1E and Brotli (xlayer), JSON text (plain), or subblocks as JSON text',
   }),
   chainId: option('N', optional(integer(1, Number.MAX_SAFE_INTEGER)), {
     fallback: undefined,
-    text: 'instead of the id of --chain',
+    text: 'chain id',
+    defaultText: 'that of --chain',
   }),
   forkTime: FORK_TIME,
   gasLimit: option('GAS', optional(integer(5_000_000, 1_000_000_000)), {
     fallback: undefined,
-    text: 'gas of a block, chosen when the chain is made',
-    shown: '50000000',
+    text: 'gas limit of a block; valid for a new data directory only',
+    defaultText: '50000000',
   }),
   gaslessBlockGasLimit: option('GAS', integer(0, 1_000_000_000), {
     fallback: 60_000_000,
-    text: 'gas that gasless transactions may use of a block (0: no bound)',
+    text: 'maximum gas of gasless transactions in a block; 0 is no limit',
   }),
   genesisAlloc: option('FILE', optional(text), {
     fallback: undefined,
-    text: 'further accounts of the genesis (JSON)',
+    text: 'further accounts of the genesis block (JSON)',
   }),
   safeLag: option('BLOCKS', integer(0, 10_000), {
     fallback: 16,
-    text: 'by which `safe` trails the head',
+    text: 'blocks by which `safe` trails the head',
   }),
   finalizedLag: option('BLOCKS', integer(0, 10_000), {
     fallback: 64,
-    text: 'by which `finalized` trails the head: so many can be taken back',
+    text: 'blocks by which `finalized` trails the head; no reorg is deeper',
   }),
   snapshotBlocks: option('BLOCKS', integer(0, 100_000), {
     fallback: 1_000,
-    text: 'that a snapshot keeps from becoming final: older ones are lost',
+    text: 'blocks that an evm_snapshot prevents from becoming final; with more blocks after it, the snapshot is lost',
   }),
   l1BaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
     fallback: 1_000_000_000,
-    text: 'base fee of the made-up L1',
+    text: 'base fee of the simulated L1',
   }),
   l1BlobBaseFee: option('WEI', integer(0, Number.MAX_SAFE_INTEGER), {
     fallback: 1,
-    text: 'blob base fee of the made-up L1',
+    text: 'blob base fee of the simulated L1',
   }),
-  // Both as X Layer's system configuration had them at its first block.
+  // Both scalars are those of X Layer's system configuration at its first block.
   l1BaseFeeScalar: option('N', integer(0, UINT32), {
     fallback: 1_368,
-    text: 'part of the L1 base fee in the L1 fee, in millionths',
+    text: 'factor of the L1 base fee in the L1 fee, in millionths',
   }),
   l1BlobBaseFeeScalar: option('N', integer(0, UINT32), {
     fallback: 801_949,
-    text: 'part of the blob base fee in the L1 fee, in millionths',
+    text: 'factor of the blob base fee in the L1 fee, in millionths',
   }),
   operatorFeeScalar: option('N', integer(0, UINT32), {
     fallback: 0,
@@ -101,7 +110,7 @@ export const FLAGS = {
   }),
   daFootprintScalar: option('GAS', integer(0, 65_535), {
     fallback: 400,
-    text: 'block gas that an estimated byte of a transaction on L1 takes',
+    text: 'block gas for each byte that a transaction takes on L1, by estimate',
   }),
 }
 
@@ -111,9 +120,11 @@ export type DevDefaults = NodeDefaults & {
 }
 export type DevConfig = ConfigOf<typeof FLAGS, DevDefaults>
 
-function wholeSeconds(wire: string): number {
+function integerSeconds(wire: string): number {
   const ms = integer(1_000, DAY_MS)(wire)
   if (ms % 1_000 !== 0)
-    throw new Error('expected whole seconds, such as 2000: timestamps have no less')
+    throw new Error(
+      'expected a multiple of 1000, such as 2000, because timestamps are whole seconds',
+    )
   return ms
 }

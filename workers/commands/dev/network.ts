@@ -1,4 +1,8 @@
-/** The embedded network: the sequencer gets its transactions from the pool, its packets go to the feed. The writer hears it without this thread. */
+/**
+ * The embedded network: the sequencer takes transactions from the pool, and its packets go to the
+ * feed.
+ * Flashblocks reach the writer directly, without passing this thread.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../../../engine/chain/types.ts'
 import { socketData } from '../../../engine/flashblocks/codec.ts'
@@ -6,7 +10,8 @@ import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import type { SignedEnvelope } from '../../../engine/primitives/transaction.ts'
 import { envelopeOf } from '../../../engine/primitives/transaction-codec.ts'
-import type { FlashblockPlace } from '../../../engine/sources/sequencer/types.ts'
+import type { FlashblockPosition } from '../../../engine/sources/sequencer/types.ts'
+import type { Limits } from '../../../rpc/core/limits.ts'
 import { breakControls } from '../../../rpc/methods/development/breaks.ts'
 import { chainControls } from '../../../rpc/methods/development/controls.ts'
 import { depositMethod } from '../../../rpc/methods/development/deposit.ts'
@@ -14,11 +19,10 @@ import { dropMethods } from '../../../rpc/methods/development/drop.ts'
 import { editControls } from '../../../rpc/methods/development/edits.ts'
 import { impersonation } from '../../../rpc/methods/development/impersonation.ts'
 import { snapshotControls } from '../../../rpc/methods/development/snapshots.ts'
-import type { Limits } from '../../../rpc/seam/limits.ts'
 import { version } from '../../config/config.ts'
 import type { ConnectedSource, SourceParts } from '../../node/role.ts'
 import type { NodeContext } from '../../process/context.ts'
-import { isShown } from '../../sequencer/shown-place.ts'
+import { isVisible } from '../../sequencer/newest-visible.ts'
 import type { Inbox } from '../../thread/inbox.ts'
 import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
 import type { Thread } from '../../thread/thread.ts'
@@ -37,7 +41,7 @@ type Network = SourceParts & {
 export function connectNetwork(network: Network): ConnectedSource {
   const deposits = createDeposits(network.thread, network.blockTimeMs, network.limits)
   const controls = createControls(network.thread, network.limits)
-  // Once told to go on it stands until there is another block.
+  // After a resume the chain counts as standing until the next block.
   let hasMoved = true
   const isStanding = () => {
     if (controls.isPaused()) hasMoved = false
@@ -57,7 +61,7 @@ export function connectNetwork(network: Network): ConnectedSource {
     ],
     start: () => start(network, { deposits, controls }),
     banner: (chain) => banner(chain, version()),
-    state: () => ({ ...NOTHING_TO_SAY, isStanding: isStanding() }),
+    state: () => ({ ...NO_PROBLEMS, isStanding: isStanding() }),
     canonicalMoved() {
       hasMoved = !controls.isPaused()
     },
@@ -65,35 +69,38 @@ export function connectNetwork(network: Network): ConnectedSource {
 }
 
 /**
- * Resolves when what was shown before a kill can be read again: the flashblocks of blocks that were not durable come from the
- * sequencer's journal. And on a new chain when its first flashblock can be read, which is made up: nobody who was told that the node is
- * ready sees it come late, or a chain of a genesis alone.
+ * Resolves when clients can read the flashblocks that were visible before the node was killed.
+ * Blocks that were not durable are replayed from the sequencer's journal. On a new chain it waits
+ * for the first flashblock, so that a ready node has more than the genesis.
  */
-async function start(network: Network, asked: Asked): Promise<void> {
+async function start(network: Network, request: OpenRequests): Promise<void> {
   const { thread, transactions } = network
-  const replayed = Promise.withResolvers<FlashblockPlace | undefined>()
+  const replayed = Promise.withResolvers<FlashblockPosition | undefined>()
   network.inbox.open((message) => {
     if (message.type === 'ready') replayed.resolve(message.newest)
-    else onSequencer(message, network, asked)
+    else onSequencer(message, network, request)
   })
   transactions.onNews(() => thread.post({ type: 'news' }))
-  tellExpected(network)
+  notifyExpected(network)
   thread.post({ type: 'start' })
-  const patience = sleep(REPLAY_MS, undefined, { ref: false })
-  const newest = await Promise.race([replayed.promise, patience])
+  const timeout = sleep(REPLAY_MS, undefined, { ref: false })
+  const newest = await Promise.race([replayed.promise, timeout])
   if (newest !== undefined) await published(network.reader, newest)
 }
 
 const dropped = (hash: Bytes) => ({ hash, reason: 'it was dropped', isUnwanted: true })
 
-const NOTHING_TO_SAY = { degraded: [], unready: [], details: {} }
+const NO_PROBLEMS = { degraded: [], unready: [], details: {} }
 
 type Message = Exclude<FromSequencer, { readonly type: 'ready' }>
 
-/** What waits for the sequencer's answer. */
-type Asked = { readonly deposits: Deposits; readonly controls: Controls }
+type OpenRequests = { readonly deposits: Deposits; readonly controls: Controls }
 
-function onSequencer(message: Message, network: Network, { deposits, controls }: Asked): void {
+function onSequencer(
+  message: Message,
+  network: Network,
+  { deposits, controls }: OpenRequests,
+): void {
   const { transactions, metrics } = network
   const { log, reporter } = network.context
   switch (message.type) {
@@ -108,13 +115,13 @@ function onSequencer(message: Message, network: Network, { deposits, controls }:
       transactions.returned(message.transactions)
       return
     case 'packet':
-      network.feed.broadcast(socketData(message.packet), message.place)
+      network.feed.broadcast(socketData(message.packet), message.messageId)
       return
     case 'deposited':
-      deposits.answer(message.deposited)
+      deposits.respond(message.deposited)
       return
     case 'controlled':
-      controls.answer(message.answer)
+      controls.respond(message.response)
       return
     case 'late':
       metrics.late(message.ms)
@@ -144,8 +151,11 @@ function onSequencer(message: Message, network: Network, { deposits, controls }:
   }
 }
 
-/** The writer hears of what the pool accepts, once a turn of the event loop: whoever sent it is answered first. */
-function tellExpected({ transactions, writer }: SourceParts): void {
+/**
+ * Notifies the writer of accepted transactions once a turn of the event loop, after their senders
+ * are answered.
+ */
+function notifyExpected({ transactions, writer }: SourceParts): void {
   let accepted: SignedEnvelope[] = []
   transactions.service.onPending((_, transaction) => {
     accepted.push(envelopeOf(transaction))
@@ -157,12 +167,11 @@ function tellExpected({ transactions, writer }: SourceParts): void {
   })
 }
 
-/** What takes longer goes on while the node serves. */
+/** A longer replay continues while the node serves. */
 const REPLAY_MS = 3_000
-const LOOK_MS = 5
+const CHECK_MS = 5
 
-/** Waits until the pending head is this flashblock or a later one. */
-async function published(reader: ChainReader, place: FlashblockPlace): Promise<void> {
+async function published(reader: ChainReader, position: FlashblockPosition): Promise<void> {
   const until = performance.now() + REPLAY_MS
-  while (performance.now() < until && !isShown(reader, place)) await sleep(LOOK_MS)
+  while (performance.now() < until && !isVisible(reader, position)) await sleep(CHECK_MS)
 }

@@ -1,17 +1,19 @@
-/** The node of a development network: it makes its chain, has keys that everybody knows, and a sequencer. */
+/**
+ * Role of a development network's node: it makes its chain, has public keys, and runs a sequencer.
+ */
 import { DEV_ACCOUNTS } from '../../../engine/chainspec/dev-accounts.ts'
 import type { ForkTimes } from '../../../engine/chainspec/fork-times.ts'
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
 import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { Marker } from '../../../engine/storage/directory/marker.ts'
 import { forkTimesOf } from '../../config/fork-time.ts'
-import { behindOf } from '../../config/serving.ts'
+import { flashblockLagOf } from '../../config/serving-options.ts'
 import { type ChainChoice, GENESIS_FILE, given } from '../../data/datadir.ts'
 import type { Role } from '../../node/role.ts'
 import type { DevConfig } from './flags.ts'
 import { startSequencer } from './sequencer.ts'
 
-/** Less than this nobody notices; on a busy machine a block is late now and then. */
+/** A busy machine is late with a block now and then; /readyz tolerates this long. */
 const HEAD_MS = 10_000
 const FEED_MS = 1_000
 
@@ -29,22 +31,22 @@ export function devRole(config: DevConfig): Role {
       finalizedLag: config.finalizedLag,
       undoBlocks: Math.max(config.finalizedLag, config.snapshotBlocks),
     },
-    legacyUrl: undefined,
-    behind: behindOf(config.behind, flashblockTimeMs),
-    // It is never behind anybody.
+    forwardingUrl: undefined,
+    flashblockLag: flashblockLagOf(config.flashblockLag, flashblockTimeMs),
+    // The node makes the chain itself, so it is never behind another node.
     syncing: () => false,
     startSource: (link) => startSequencer(config, link),
   }
 }
 
-/** Made from the flags once, then again as the directory says it was made. */
+/** The chain is made from the flags once; later starts take the values stored in the directory. */
 export const devChain = (
   config: Pick<DevConfig, 'chain' | 'chainId' | 'genesisAlloc' | 'gasLimit' | 'blockTimeMs'> &
     Partial<Pick<DevConfig, 'forkTime'>>,
 ): ChainChoice => ({
   choose: ({ marker, predeploysFile, nowSeconds }) => ({
     name: config.chain,
-    forkTimes: laidOver(marker?.forkTimes, forkTimesOf(config.forkTime ?? [])),
+    forkTimes: overlayForkTimes(marker?.forkTimes, forkTimesOf(config.forkTime ?? [])),
     dev: {
       chainId: config.chainId ?? idOf(marker, config.chain),
       predeploysFile,
@@ -55,31 +57,36 @@ export const devChain = (
     },
   }),
   made: { chain: config.chain, chainId: config.chainId },
-  advice: (held) => adviceFor(config, held),
+  advice: (stored) => adviceFor(config, stored),
   check() {},
 })
 
-/** A later start that gives no time of a fork goes on with the earlier one. */
-const laidOver = (held: ForkTimes | undefined, given: ForkTimes | undefined) =>
-  held === undefined || given === undefined ? (given ?? held) : { ...held, ...given }
+/** Forks without a time in this start's flags retain the times of an earlier start. */
+const overlayForkTimes = (stored: ForkTimes | undefined, given: ForkTimes | undefined) =>
+  stored === undefined || given === undefined ? (given ?? stored) : { ...stored, ...given }
 
-/** The id that the directory was made with, where it is a chain of the same name. */
+/** The chain id that is stored in the directory, if the directory has the same chain name. */
 const idOf = (marker: Marker | undefined, name: string): number | undefined =>
   marker?.chain === name ? given(marker.chainId) : undefined
 
 type MadeBy = Pick<DevConfig, 'chain' | 'chainId' | 'genesisAlloc' | 'gasLimit'>
 
-/** Flags that make a chain are for an empty directory: those that differ from what it was made with are named. */
-function adviceFor({ chain, chainId, genesisAlloc, gasLimit }: MadeBy, held: Marker): string {
-  if (chain !== held.chain)
-    return held.chain === GENESIS_FILE
+/**
+ * Names the flags that differ from those that made the directory: they are valid for an empty
+ * directory only.
+ */
+function adviceFor({ chain, chainId, genesisAlloc, gasLimit }: MadeBy, stored: Marker): string {
+  if (chain !== stored.chain)
+    return stored.chain === GENESIS_FILE
       ? 'give the genesis.json of the directory to --chain'
-      : `say --chain ${held.chain}`
+      : `give --chain ${stored.chain}`
   const others = [
-    ...(chainId === undefined || chainId === held.chainId ? [] : ['--chain-id']),
-    ...(gasLimit === undefined || gasLimit === held.genesisGasLimit ? [] : ['--gas-limit']),
+    ...(chainId === undefined || chainId === stored.chainId ? [] : ['--chain-id']),
+    ...(gasLimit === undefined || gasLimit === stored.genesisGasLimit ? [] : ['--gas-limit']),
     ...(genesisAlloc === undefined ? [] : ['--genesis-alloc']),
   ]
   if (others.length > 0) return `leave out ${others.join(' and ')}`
-  return NETWORKS.has(chain) ? 'give the --genesis-alloc FILE that it was made with' : ''
+  return NETWORKS.has(chain)
+    ? 'give the --genesis-alloc FILE with which the directory was created'
+    : ''
 }

@@ -1,5 +1,5 @@
-/** Starts the sequencer's thread, which waits to be told to begin. */
-import type { L1Figures } from '../../../engine/sources/sequencer/attributes.ts'
+/** Starts the sequencer's thread, which waits for the message `start`. */
+import type { L1FeeInputs } from '../../../engine/sources/sequencer/attributes.ts'
 import type { Source, SourceLink } from '../../node/role.ts'
 import type { SequencerData } from '../../sequencer/sequencer.ts'
 import { createInbox } from '../../thread/inbox.ts'
@@ -7,34 +7,35 @@ import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
 import { startThread } from '../../thread/thread.ts'
 import type { DevConfig } from './flags.ts'
 
-/** Kept for its end, whatever the parts before it take. */
+/** Time that is reserved for stopping this thread, however long earlier parts take. */
 const STOP_MS = 300
 
 export function startSequencer(config: DevConfig, link: SourceLink): Source {
-  const { context, keeper, writer, onLost, onEnded } = link
+  const { context, persistence, writer, onLost, onEnded } = link
   const inbox = createInbox<FromSequencer>()
   const data: SequencerData = {
     ...link.data.shared,
     thread: link.row,
-    keeper,
+    persistence,
     writer,
     journal: link.data.directory.flashblocks,
     blockTimeMs: config.blockTimeMs,
     flashblockTimeMs: config.flashblockTimeMs,
     form: config.feedForm,
     gaslessBlockGasLimit: config.gaslessBlockGasLimit,
-    l1: l1Figures(config),
+    l1: l1FeeInputs(config),
   }
   const thread = startThread<ToSequencer, FromSequencer>({
     name: 'sequencer',
     file: new URL('../../sequencer/sequencer.ts', import.meta.url),
     data,
-    transfer: [keeper, writer],
+    transfer: [persistence, writer],
     onMessage: inbox.push,
-    ...{ onLost, onEnded },
+    onLost,
+    onEnded,
   })
   const stop = (withinMs: number) => thread.stop({ type: 'stop' }, withinMs)
-  context.lifecycle.onStop('the sequencer', stop, { leastMs: STOP_MS })
+  context.lifecycle.onStop('the sequencer', stop, { minMs: STOP_MS })
   return {
     async connect(parts) {
       const { connectNetwork } = await import('./network.ts')
@@ -44,7 +45,7 @@ export function startSequencer(config: DevConfig, link: SourceLink): Source {
   }
 }
 
-const l1Figures = (config: DevConfig): L1Figures => ({
+const l1FeeInputs = (config: DevConfig): L1FeeInputs => ({
   baseFee: BigInt(config.l1BaseFee),
   blobBaseFee: BigInt(config.l1BlobBaseFee),
   baseFeeScalar: BigInt(config.l1BaseFeeScalar),

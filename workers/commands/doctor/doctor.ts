@@ -1,11 +1,14 @@
-/** `flashnode doctor`: one look after the other, a line for each, and a status by the worst of them. */
+/**
+ * `flashnode doctor`: runs one check after the other and prints a line for each; the worst one sets
+ * the status.
+ */
 import { ChainError } from '../../../engine/chainspec/error.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { forkTimesOf } from '../../config/fork-time.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
-import { say } from '../shared/said.ts'
+import { print } from '../shared/print.ts'
 import { table } from '../shared/table.ts'
 import { directoryLines } from './directory.ts'
 import { feedLines } from './feeds.ts'
@@ -28,17 +31,17 @@ type DoctorConfig = {
   readonly feedMs: number
   readonly json: boolean
 }
-type Look = { readonly name: string; readonly run: () => Promise<readonly Line[]> }
+type Check = { readonly name: string; readonly run: () => Promise<readonly Line[]> }
 
-/** Returns the exit status: 1 where there is an error, 0 where all is well or there are warnings only. */
+/** Returns the exit status: 1 if there is an error, 0 otherwise. */
 export async function runDoctor(config: DoctorConfig, context: JobContext): Promise<number> {
   const lines: Line[] = []
   const parts = startParts(context)
-  const looks = looksOf(config)
+  const checks = checksOf(config)
   try {
-    for (const [done, { name, run }] of looks.entries()) {
+    for (const [done, { name, run }] of checks.entries()) {
       if (context.isStopped()) break
-      parts.update({ part: name, done, total: looks.length })
+      parts.update({ part: name, done, total: checks.length })
       lines.push(...(await run()))
     }
   } finally {
@@ -46,7 +49,7 @@ export async function runDoctor(config: DoctorConfig, context: JobContext): Prom
   }
   const count = (status: Line['status']) => lines.filter((line) => line.status === status).length
   const [errors, warnings] = [count('error'), count('warning')]
-  await say(
+  await print(
     config.json
       ? `${JSON.stringify({ errors, warnings, lines })}\n`
       : `${textOf(lines, errors, warnings)}${isMachineAlone(config) ? MACHINE_ALONE : ''}`,
@@ -57,51 +60,50 @@ export async function runDoctor(config: DoctorConfig, context: JobContext): Prom
 const isMachineAlone = ({ upstream, feed, datadir, port, adminPort }: DoctorConfig): boolean =>
   upstream.length + feed.length === 0 && (datadir ?? port ?? adminPort) === undefined
 const MACHINE_ALONE =
-  'This is the machine alone: --upstream, --feed, --datadir, --port are looked at where they are given.\n'
+  'Only the machine was checked: give --upstream, --feed, --datadir or --port to check these too.\n'
 
-function looksOf(config: DoctorConfig): readonly Look[] {
+function checksOf(config: DoctorConfig): readonly Check[] {
   const { datadir, upstream, host, port, adminPort } = config
   const feeds = config.feed === 'none' ? [] : config.feed
-  const asked = askedChain(config)
-  let held: ChainSpec | undefined
-  const isNamed = asked !== undefined && 'chain' in asked
-  const looks: Look[] = [
+  const requested = requestedChain(config)
+  let stored: ChainSpec | undefined
+  const isNamed = requested !== undefined && 'chain' in requested
+  const checks: Check[] = [
     { name: 'machine', run: async () => machineLines(config.poolThreads, datadir ?? '.') },
     {
       name: 'chain',
-      run: async () => (asked !== undefined && 'line' in asked ? [asked.line] : []),
+      run: async () => (requested !== undefined && 'line' in requested ? [requested.line] : []),
     },
   ]
   if (datadir !== undefined)
-    looks.push({
+    checks.push({
       name: 'directory',
       async run() {
         const found = await directoryLines(datadir, {
-          asked: isNamed ? asked.chain : undefined,
+          requested: isNamed ? requested.chain : undefined,
           sample: config.sample,
         })
-        held = found.chain
+        stored = found.chain
         return found.lines
       },
     })
   for (const url of upstream)
-    looks.push({
+    checks.push({
       name: 'upstream',
-      run: () => upstreamLines(url, (isNamed ? asked.chain : undefined) ?? held, Date.now),
+      run: () => upstreamLines(url, (isNamed ? requested.chain : undefined) ?? stored, Date.now),
     })
-  for (const url of feeds) looks.push({ name: 'feed', run: () => feedLines(url, config.feedMs) })
+  for (const url of feeds) checks.push({ name: 'feed', run: () => feedLines(url, config.feedMs) })
   const ports = { port, 'admin-port': adminPort }
   for (const [flag, number] of Object.entries(ports))
     if (number !== undefined && number !== 0)
-      looks.push({
+      checks.push({
         name: 'ports',
         run: async () => [await portLine(flag, flag === 'port' ? host : '127.0.0.1', number)],
       })
-  return looks
+  return checks
 }
 
-/** undefined: none is named. */
-function askedChain({
+function requestedChain({
   chain: name,
   forkTime,
 }: DoctorConfig): { readonly chain: ChainSpec } | { readonly line: Line } | undefined {
@@ -110,16 +112,22 @@ function askedChain({
     return { chain: chainSpec({ name, forkTimes: forkTimesOf(forkTime) }) }
   } catch (fault) {
     if (!(fault instanceof ChainError)) throw fault
-    return { line: error('chain', fault.message, 'give --chain a name, or a genesis.json') }
+    return {
+      line: error(
+        'chain',
+        fault.message,
+        'give --chain the name of a known chain, or a genesis.json',
+      ),
+    }
   }
 }
 
 function textOf(lines: readonly Line[], errors: number, warnings: number): string {
   const rows = lines.map(({ status, about, says }) => [status, about, says])
   const texts = table(rows).trimEnd().split('\n')
-  const shown = lines.map(
+  const printedLines = lines.map(
     ({ advice, status }, at) =>
       `${texts[at]}\n${advice === undefined || status === 'ok' ? '' : `         ${advice}\n`}`,
   )
-  return `${shown.join('')}${errors} errors, ${warnings} warnings\n`
+  return `${printedLines.join('')}${errors} errors, ${warnings} warnings\n`
 }

@@ -1,59 +1,63 @@
-/** A feed listened to for some seconds: whether it speaks, in which form, and how steadily. */
+/** Listens to a feed for some seconds and checks its form and how steadily flashblocks arrive. */
 import type { FeedMessage } from '../../../engine/flashblocks/types.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
-import { decodeWithin } from '../../feeds/decode.ts'
-import { FEED_LIMITS } from '../../feeds/limits.ts'
-import { openWebSocket } from '../../feeds/socket.ts'
+import { decodeWithin } from '../../feed-client/decode.ts'
+import { FEED_LIMITS } from '../../feed-client/limits.ts'
+import { openWebSocket } from '../../feed-client/socket.ts'
 import { error, type Line, ok, warning } from './line.ts'
 
-/** Frames that are decoded; of a feed that sends more the rest is counted. */
-const MOST_FRAMES = 1_000
+/** At most this many frames are decoded; further frames are only counted. */
+const MAX_FRAMES = 1_000
 const FLASHBLOCKS = 'flashblocks with hashes'
 const SUBBLOCKS = 'subblocks without hashes'
-/** Between two flashblocks, as they are sent each 200 ms. */
+/** A gap above this is a warning; flashblocks usually come every 200 ms. */
 const WIDE_MS = 1_000
 
-type Heard = {
+type FeedTraffic = {
   readonly frames: { readonly packet: Bytes; readonly atMs: number }[]
   count: number
   bytes: number
-  /** undefined: the connection stands. */
+  /** The reason for the end of the connection; undefined while it is open. */
   closed: string | undefined
   isOpen: boolean
-  /** Monotonic; of the last look at it. */
+  /** Monotonic time of the end of the observation. */
   endedMs: number
 }
 
 export async function feedLines(url: string, ms: number): Promise<readonly Line[]> {
   const about = new URL(url).host
-  const heard = await listen(url, ms)
-  if (!heard.isOpen)
+  const received = await listen(url, ms)
+  if (!received.isOpen)
     return [
       error(
         about,
-        heard.closed ?? 'does not answer',
-        'look at the feed and the way to it, or give another --feed',
+        received.closed ?? 'does not answer',
+        'check the feed and the network to it, or give another --feed',
       ),
     ]
   const seconds = (ms / 1_000).toFixed(0)
-  if (heard.count === 0)
+  if (received.count === 0)
     return [
       error(
         about,
-        `says nothing in ${seconds} s${heard.closed === undefined ? '' : `: ${heard.closed}`}`,
-        'its sequencer stands still, or it is no feed of flashblocks: give another --feed',
+        `sends nothing within ${seconds} s${received.closed === undefined ? '' : `: ${received.closed}`}`,
+        'its sequencer has stopped, or it is not a flashblocks feed: give another --feed',
       ),
     ]
-  const lines = await formLines(about, heard)
-  if (heard.closed !== undefined)
+  const lines = await formLines(about, received)
+  if (received.closed !== undefined)
     lines.push(
-      warning(about, `ended the connection: ${heard.closed}`, 'look at what stands between'),
+      warning(
+        about,
+        `ended the connection: ${received.closed}`,
+        'check the proxies and the network between',
+      ),
     )
   return lines
 }
 
-function listen(url: string, ms: number): Promise<Heard> {
-  const heard: Heard = {
+function listen(url: string, ms: number): Promise<FeedTraffic> {
+  const received: FeedTraffic = {
     frames: [],
     count: 0,
     bytes: 0,
@@ -61,37 +65,42 @@ function listen(url: string, ms: number): Promise<Heard> {
     isOpen: false,
     endedMs: 0,
   }
-  const { promise, resolve } = Promise.withResolvers<Heard>()
+  const { promise, resolve } = Promise.withResolvers<FeedTraffic>()
   const open = openWebSocket({
-    ...{ url, maxBytes: FEED_LIMITS.packet.bytes },
-    resuming: { newest: undefined, isKept: false },
+    url,
+    maxBytes: FEED_LIMITS.packet.bytes,
+    resuming: { newest: undefined, isReplayable: false },
   })
   const socket = open({
     onOpen() {
-      heard.isOpen = true
+      received.isOpen = true
     },
     onFrame(packet) {
-      heard.count++
-      heard.bytes += packet.length
-      if (heard.frames.length < MOST_FRAMES) heard.frames.push({ packet, atMs: performance.now() })
+      received.count++
+      received.bytes += packet.length
+      if (received.frames.length < MAX_FRAMES)
+        received.frames.push({ packet, atMs: performance.now() })
     },
     onControl() {},
     onTooLarge() {},
     onClose(reason) {
-      heard.closed ??= reason
+      received.closed ??= reason
       end()
     },
   })
   const timer = setTimeout(end, ms)
   function end(): void {
     clearTimeout(timer)
-    resolve({ ...heard, endedMs: performance.now() })
+    resolve({ ...received, endedMs: performance.now() })
     socket.end()
   }
   return promise
 }
 
-async function formLines(about: string, { frames, count, bytes, endedMs }: Heard): Promise<Line[]> {
+async function formLines(
+  about: string,
+  { frames, count, bytes, endedMs }: FeedTraffic,
+): Promise<Line[]> {
   const refused: string[] = []
   const times: number[] = []
   const forms = new Set<string>()
@@ -99,13 +108,14 @@ async function formLines(about: string, { frames, count, bytes, endedMs }: Heard
   for (const { packet, atMs } of frames) {
     const { packet: bounds, packetMs } = FEED_LIMITS
     const { decoded } = await decodeWithin(packet, {
-      ...{ bounds, packetMs },
+      bounds,
+      packetMs,
       now: () => performance.now(),
     })
     if ('refuse' in decoded) refused.push(decoded.refuse)
-    else if ('message' in decoded) note(decoded.message, atMs)
+    else if ('message' in decoded) record(decoded.message, atMs)
   }
-  function note(message: FeedMessage, atMs: number): void {
+  function record(message: FeedMessage, atMs: number): void {
     if (message.type !== 'flashblock') return
     times.push(atMs)
     forms.add(message.delta.blockHash === undefined ? SUBBLOCKS : FLASHBLOCKS)
@@ -119,16 +129,16 @@ async function formLines(about: string, { frames, count, bytes, endedMs }: Heard
     lines.push(
       error(
         `${about} form`,
-        `${refused.length} of ${frames.length} frames are no flashblocks: ${refused[0]}`,
-        'give another --feed: frames that cannot be read are passed over',
+        `${refused.length} of ${frames.length} frames are not valid flashblocks: ${refused[0]}`,
+        'give another --feed: the node skips frames that it cannot read',
       ),
     )
   else lines.push(ok(`${about} form`, `${form}, ${Math.round(bytes / count)} bytes a frame`))
   const gaps = times.slice(1).map((at, index) => at - times[index]!)
-  // One that falls silent is no steadier than one that pauses; of one that sends too much the rest is not looked at.
+  // Silence at the end counts as a gap, unless frames beyond the maximum were ignored.
   const silence = frames.length === count ? endedMs - (times.at(-1) ?? endedMs) : 0
   const widest = Math.max(silence, ...gaps)
-  const says = `${times.length} flashblocks of ${numbers.size} blocks, ${Math.round(middleOf(gaps))} ms apart, at most ${Math.round(widest)}`
+  const says = `${times.length} flashblocks of ${numbers.size} blocks, ${Math.round(middleOf(gaps))} ms apart (median), at most ${Math.round(widest)} ms`
   if (times.length === 0) return lines
   lines.push(
     widest <= WIDE_MS
@@ -136,7 +146,7 @@ async function formLines(about: string, { frames, count, bytes, endedMs }: Heard
       : warning(
           `${about} cadence`,
           says,
-          'pending stands still for so long: give a second --feed beside it',
+          'pending does not change in such a gap: add a second --feed',
         ),
   )
   return lines

@@ -1,22 +1,28 @@
-/** What a look at one thing says. */
+/** The result of one check. */
 export type Line = {
   readonly about: string
   readonly status: 'ok' | 'warning' | 'error'
   readonly says: string
-  /** Of what is not ok. */
+  /** Present unless the status is `ok`. */
   readonly advice?: string
 }
 
 export const ok = (about: string, says: string): Line => ({ about, status: 'ok', says })
 export const warning = (about: string, says: string, advice: string): Line => ({
-  ...{ about, status: 'warning', says, advice },
+  about,
+  status: 'warning',
+  says,
+  advice,
 })
 export const error = (about: string, says: string, advice: string): Line => ({
-  ...{ about, status: 'error', says, advice },
+  about,
+  status: 'error',
+  says,
+  advice,
 })
 
-/** A value against two bounds: below the first a warning, below the second an error. */
-export function atLeast(
+/** Compares a value with two bounds: a warning below `wanted`, an error below `needed`. */
+export function checkMinimum(
   about: string,
   {
     value,

@@ -1,18 +1,24 @@
-/** The machine: Node, memory, processors, file handles, the disk and how fast it is durable. */
+/** Checks the machine: Node, memory, processors, file handles, free disk space and sync times. */
 import { closeSync, existsSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { StartError } from '../../process/context.ts'
-import { isEnough, LEAST_NODE } from '../../process/node-version.ts'
+import { isEnough, MIN_NODE } from '../../process/node-version.ts'
 import { checkOpenFiles } from '../../process/open-files.ts'
-import { atLeast, error, type Line, ok, warning } from './line.ts'
+import { checkMinimum, error, type Line, ok, warning } from './line.ts'
 
 const GB = 2 ** 30
-/** A node of a chain of X Layer's gas limit with its default caches has 1.3 GB; V8's heaps and the system come beside it (2026-11). */
+/**
+ * A node with X Layer's gas limit and default caches has 1.3 GB; V8's heaps and the system need
+ * more (2026-11).
+ */
 const MEMORY = { wanted: 4 * GB, needed: 1.5 * GB }
-/** Months of X Layer's blocks; below the second the next compaction may not find its room. */
+/**
+ * `wanted` is enough for months of X Layer's blocks; below `needed` the next compaction may run out
+ * of space.
+ */
 const DISK = { wanted: 50 * GB, needed: 2 * GB }
-/** A keeper is told to sync each second; a flashblock comes every 200 ms. */
+/** The persistence thread syncs each second, and a flashblock comes every 200 ms. */
 const SYNC_MS = { wanted: 20, needed: 200 }
 const SYNCS = 25
 const SYNC_BYTES = 4_096
@@ -26,23 +32,23 @@ function nodeLine(): Line {
     ? ok('node', process.version)
     : error(
         'node',
-        `${process.version}, ${LEAST_NODE} or later is needed`,
-        'start it by `npx flashnode`, or in a checkout by `npm run flashnode`: they have their own',
+        `found ${process.version}, expected ${MIN_NODE} or later`,
+        'start flashnode with `npx flashnode`, or with `npm run flashnode` in a checkout: both bring a suitable Node',
       )
 }
 
 function memoryLine(): Line {
-  // Of a container the bound of that.
+  // In a container, the container's memory limit counts.
   const allowed = process.constrainedMemory()
   const value = allowed > 0 && allowed < totalmem() ? allowed : totalmem()
   const free = process.availableMemory()
-  return atLeast(
+  return checkMinimum(
     'memory',
     { value: Math.min(value, free + MEMORY.needed), ...MEMORY },
     {
-      says: `${gigabytes(value)} in all, ${gigabytes(free)} free`,
+      says: `${gigabytes(value)} in total, ${gigabytes(free)} free`,
       advice:
-        'give it more memory, or smaller --db-cache, --view-memory, --state-cache and --pool-threads',
+        'add memory, or start the node with smaller --db-cache, --view-memory, --state-cache and --pool-threads',
     },
   )
 }
@@ -54,7 +60,7 @@ function coresLine(): Line {
     : warning(
         'processors',
         '1',
-        'give it two: blocks and calls of clients would wait for each other',
+        'use two or more: with one, blocks and calls of clients wait for each other',
       )
 }
 
@@ -69,32 +75,33 @@ function filesLine(poolThreads: number): Line {
   }
 }
 
-/** @param folder which need not be there yet */
+/** @param folder may be absent */
 function diskLines(folder: string): readonly Line[] {
-  let place = resolve(folder)
-  while (!existsSync(place)) place = dirname(place)
+  let existing = resolve(folder)
+  while (!existsSync(existing)) existing = dirname(existing)
   try {
-    const { bavail, bsize } = statfsSync(place)
-    const space = atLeast(
+    const { bavail, bsize } = statfsSync(existing)
+    const space = checkMinimum(
       'disk',
       { value: bavail * bsize, ...DISK },
       {
         says: `${gigabytes(bavail * bsize)} free for ${folder}`,
-        advice: 'make room, or give --datadir another disk; --history-blocks keeps less',
+        advice:
+          'free some space, or give --datadir another disk; a smaller --history-blocks needs less',
       },
     )
-    return [space, syncLine(place)]
+    return [space, syncLine(existing)]
   } catch (fault) {
     const { message } = fault as Error
     return [
-      error('disk', `${place} cannot be used: ${message}`, 'give a --datadir that can be written'),
+      error('disk', `${existing} cannot be used: ${message}`, 'give a --datadir that is writable'),
     ]
   }
 }
 
-/** What a sync costs, as a block's commit has it. */
-function syncLine(place: string): Line {
-  const path = join(place, `.flashnode-doctor-${process.pid}`)
+/** Measures the time of a sync, as a block's commit needs it. */
+function syncLine(existing: string): Line {
+  const path = join(existing, `.flashnode-doctor-${process.pid}`)
   const file = openSync(path, 'wx')
   const times: number[] = []
   try {
@@ -109,12 +116,12 @@ function syncLine(place: string): Line {
     rmSync(path)
   }
   const middle = times.toSorted((a, b) => a - b)[SYNCS >> 1]!
-  return atLeast(
+  return checkMinimum(
     'disk speed',
     { value: -middle, wanted: -SYNC_MS.wanted, needed: -SYNC_MS.needed },
     {
       says: `${middle.toFixed(1)} ms to write 4 kB durably, the slowest ${Math.max(...times).toFixed(1)} ms`,
-      advice: 'use a local SSD: a network disk, or one that is shared, makes a node late',
+      advice: 'use a local SSD: a node on a network disk or a shared disk falls behind',
     },
   )
 }

@@ -1,4 +1,4 @@
-/** Whether the node could listen where it is told to. */
+/** Checks if the node can listen on its addresses. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { error, type Line, ok } from './line.ts'

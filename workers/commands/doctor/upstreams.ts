@@ -1,6 +1,9 @@
-/** An upstream: its chain, the methods that a follower asks, how far back it has state and proofs, and the clock against its blocks. */
+/**
+ * Checks an upstream: its chain, its methods, the depth of its state and proofs, and its blocks
+ * against the clock.
+ */
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
-import { type Depth, LEAST_DEPTH, probeDepth } from '../../../engine/sources/lazy/depth.ts'
+import { type Depth, MIN_DEPTH, probeDepth } from '../../../engine/sources/lazy/depth.ts'
 import { foreignChain } from '../../../engine/sources/upstream/check.ts'
 import type { Upstream } from '../../../engine/sources/upstream/client.ts'
 import { UpstreamError } from '../../../engine/sources/upstream/error.ts'
@@ -9,14 +12,13 @@ import { openUpstream } from '../../follower/upstreams.ts'
 import { forkLines } from './forks.ts'
 import { error, type Line, ok, warning } from './line.ts'
 
-/** Calls after one another, of which the middle one counts. */
+/** Number of sequential calls; their median counts. */
 const PINGS = 5
 const SLOW_MS = 500
-/** Of a machine that is set by the network. */
-const AHEAD_SECONDS = 2
-/** Block times without a new block. */
+/** Tolerated clock error of a machine that sets its clock by the network. */
+const MAX_LEAD_SECONDS = 2
 const LATE_BLOCKS = 5
-const LEAST_LATE_SECONDS = 15
+const MIN_LATE_SECONDS = 15
 
 type Head = { readonly number: number; readonly hash: `0x${string}`; readonly timestamp: number }
 type Method = {
@@ -28,19 +30,19 @@ type Method = {
 const ANYBODY = `0x${'00'.repeat(20)}`
 const SLOT = `0x${'00'.repeat(32)}`
 
-/** What following asks, and what is lost without it. */
+/** Methods that a follower calls, and what is lost without them. */
 const METHODS: readonly Method[] = [
   {
     name: 'eth_getBlockByHash',
     params: ({ hash }) => [hash, true],
     status: 'error',
-    why: 'blocks are fetched by it',
+    why: 'the node fetches blocks with this method',
   },
   {
     name: 'eth_getBlockReceipts',
     params: ({ hash }) => [hash],
     status: 'warning',
-    why: 'receipts of the first blocks, and of older ones, are asked for one by one',
+    why: 'without it, the node requests receipts of the first blocks and of older ones one by one',
   },
   {
     name: 'eth_getCode',
@@ -64,11 +66,11 @@ const METHODS: readonly Method[] = [
     name: 'debug_traceBlockByHash',
     params: ({ hash }) => [hash, { tracer: 'prestateTracer' }],
     status: 'warning',
-    why: 'one request says what a block touches; without it there are many',
+    why: 'without it, the node needs many requests to find the state that a block touches',
   },
 ]
 
-/** @param chain undefined: whatever it has */
+/** @param chain undefined accepts every chain */
 export async function upstreamLines(
   url: string,
   chain: ChainSpec | undefined,
@@ -81,7 +83,7 @@ export async function upstreamLines(
     if (foreign !== undefined) return [error(about, 'has another chain', foreign)]
     const head = await headOf(upstream)
     return [
-      await answerLine(upstream),
+      await responseLine(upstream),
       clockLine(about, head, { nowSeconds: nowMs() / 1_000, chain }),
       ...(await tagLines(upstream)),
       ...(await methodLines(upstream, head)),
@@ -100,12 +102,11 @@ const firstOf = (chain: ChainSpec | undefined): number => Number(chain?.genesisN
 
 const adviceOf = ({ kind }: UpstreamError): string =>
   kind === 'limited'
-    ? 'it wants fewer requests: ask for a key with a higher bound, or give a lower --upstream-rate'
+    ? 'it limits requests: use an API key with a higher limit, or give a lower --upstream-rate'
     : kind === 'wrong'
-      ? 'it is of another chain, starts, or keeps less: give another --upstream, or another --chain'
-      : 'look at that node and the way to it, or give another --upstream'
+      ? 'it has another chain, is still starting, or lacks this data: give another --upstream, or another --chain'
+      : 'check that node and the network to it, or give another --upstream'
 
-/** @throws {UpstreamError} */
 async function headOf(upstream: Upstream): Promise<Head> {
   const block = await upstream.call('eth_getBlockByNumber', ['latest', false])
   const { number, hash, timestamp } = (block ?? {}) as Readonly<Record<string, unknown>>
@@ -114,7 +115,7 @@ async function headOf(upstream: Upstream): Promise<Head> {
   return { number: Number(number), hash: hash as Head['hash'], timestamp: Number(timestamp) }
 }
 
-async function answerLine(upstream: Upstream): Promise<Line> {
+async function responseLine(upstream: Upstream): Promise<Line> {
   const times: number[] = []
   for (let at = 0; at < PINGS; at++) {
     const started = performance.now()
@@ -128,11 +129,14 @@ async function answerLine(upstream: Upstream): Promise<Line> {
     : warning(
         upstream.name,
         says,
-        'give an --upstream that is nearer: state that is fetched waits for it',
+        'give a nearer --upstream: calls wait for the state that it sends',
       )
 }
 
-/** A clock that is behind refuses blocks of the future; a head that is old is one of a node that stands still. */
+/**
+ * Checks both directions: a slow clock refuses future blocks, and an old head means that the
+ * upstream stands still.
+ */
 function clockLine(
   name: string,
   { number, timestamp }: Head,
@@ -140,87 +144,87 @@ function clockLine(
 ): Line {
   const about = `${name} clock`
   const age = nowSeconds - timestamp
-  const late = Math.max(LEAST_LATE_SECONDS, LATE_BLOCKS * (chain?.blockTime ?? 1))
+  const late = Math.max(MIN_LATE_SECONDS, LATE_BLOCKS * (chain?.blockTime ?? 1))
   const says = `block ${number} is ${Math.round(Math.abs(age))} s ${age < 0 ? 'ahead of' : 'behind'} this machine's clock`
-  if (age < -AHEAD_SECONDS)
+  if (age < -MAX_LEAD_SECONDS)
     return error(about, says, 'set the clock of this machine (chrony, systemd-timesyncd)')
   if (age > late)
     return error(
       about,
       says,
-      'its head stands still, or the clock of this machine is ahead: look at both',
+      'its head does not advance, or the clock of this machine is ahead: check both',
     )
   return ok(about, says)
 }
 
 async function tagLines(upstream: Upstream): Promise<readonly Line[]> {
   const tags = ['safe', 'finalized']
-  const answers = await upstream.batch(
+  const responses = await upstream.batch(
     tags.map((tag) => ({ method: 'eth_getBlockByNumber', params: [tag, false] })),
   )
   const missing = tags.filter((_, at) => {
-    const answer = answers[at]
-    return answer === undefined || 'error' in answer || answer.result === null
+    const response = responses[at]
+    return response === undefined || 'error' in response || response.result === null
   })
   if (missing.length === 0) return [ok(`${upstream.name} tags`, 'safe and finalized')]
   return [
     warning(
       `${upstream.name} tags`,
-      `does not say which block is ${missing.join(' and ')}`,
-      'give an --upstream with both: the tags of this node stand still without them',
+      `does not know the tags ${missing.join(' and ')}`,
+      'give an --upstream with both tags: without them, those of this node do not advance',
     ),
   ]
 }
 
 async function methodLines(upstream: Upstream, head: Head): Promise<readonly Line[]> {
   const calls = METHODS.map(({ name, params }) => ({ method: name, params: params(head) }))
-  const answers = await upstream.batch(calls)
+  const responses = await upstream.batch(calls)
   const lines = METHODS.flatMap(({ name, status, why }, at): readonly Line[] => {
-    const answer = answers[at]!
-    if ('result' in answer && answer.result !== null) return []
-    const says = `${name}: ${'error' in answer ? answer.error.message : 'gives nothing'}`
-    const advice = `${why}: ${status === 'error' ? 'give another --upstream' : 'give one that has it where you can'}`
+    const response = responses[at]!
+    if ('result' in response && response.result !== null) return []
+    const says = `${name}: ${'error' in response ? response.error.message : 'returns null'}`
+    const advice = `${why}: ${status === 'error' ? 'give another --upstream' : 'give one that has this method if you can'}`
     return [{ about: `${upstream.name} methods`, status, says, advice }]
   })
   if (lines.length > 0) return lines
-  return [ok(`${upstream.name} methods`, 'all that are asked')]
+  return [ok(`${upstream.name} methods`, 'all that the node calls')]
 }
 
-/** None where the upstream lacks eth_config, which nothing else asks for. */
+/** Returns no line if the upstream lacks eth_config, because only this check needs it. */
 async function configLines(
   upstream: Upstream,
   { timestamp: headSeconds }: Head,
   chain: ChainSpec | undefined,
 ): Promise<readonly Line[]> {
   if (chain === undefined) return []
-  const [answer] = await upstream.batch([{ method: 'eth_config', params: [] }])
-  if (answer === undefined || 'error' in answer) return []
-  return forkLines(upstream.name, answer.result, { chain, headSeconds })
+  const [response] = await upstream.batch([{ method: 'eth_config', params: [] }])
+  if (response === undefined || 'error' in response) return []
+  return forkLines(upstream.name, response.result, { chain, headSeconds })
 }
 
 function depthLines(name: string, { state, proofs, takesHash }: Depth): readonly Line[] {
   const lines: Line[] = []
-  const need = `a lazy state needs ${LEAST_DEPTH}: give an --upstream that keeps more`
+  const need = `lazy state needs ${MIN_DEPTH} blocks: give an --upstream that retains more`
   lines.push(
-    (state ?? -1) >= LEAST_DEPTH
+    (state ?? -1) >= MIN_DEPTH
       ? ok(`${name} state`, `${state} blocks back`)
       : error(`${name} state`, state === undefined ? 'none' : `${state} blocks back`, need),
   )
   lines.push(
-    (proofs ?? -1) >= LEAST_DEPTH
+    (proofs ?? -1) >= MIN_DEPTH
       ? ok(`${name} proofs`, `${proofs} blocks back`)
       : warning(
           `${name} proofs`,
           proofs === undefined ? 'none' : `${proofs} blocks back`,
-          'give one that has them (reth: --rpc.eth-proof-window), or --trust-upstream: what is fetched is as right as the upstream then',
+          'give one that has proofs (reth: --rpc.eth-proof-window), or --trust-upstream; then fetched state is not verified',
         ),
   )
   if (!takesHash)
     lines.push(
       warning(
         `${name} state`,
-        'takes no block by its hash (EIP-1898)',
-        'a reorg between two reads is not seen: give an --upstream that does',
+        'cannot read state by block hash (EIP-1898)',
+        'the node then misses a reorg between two reads: give an --upstream that can',
       ),
     )
   return lines

@@ -1,9 +1,9 @@
-/** What a person sees when a node begins to follow. */
+/** Text that a following node prints at its start. */
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { version } from '../../config/config.ts'
 import type { FollowConfig } from './flags.ts'
 
-/** A path or a query may hold a key. */
+/** Only the host is printed, because a path or a query may contain a key. */
 const hostOf = (url: string): string => new URL(url).host
 
 export function banner(

@@ -1,36 +1,45 @@
-/** How far the node is behind the chain that it follows: at the start with a bar, and always for /readyz and eth_syncing. */
-import { type Doubt, openDoubt } from '../../../engine/sources/doubt.ts'
+/**
+ * Measures the distance between the node and the head of its chain. A progress bar displays it at
+ * the start; /readyz and eth_syncing report it always.
+ */
+import { openSuspicion, type Suspicion } from '../../../engine/sources/suspicion.ts'
 import type { CatchUp, TrackerStatus } from '../../../engine/sources/upstream/tracker-types.ts'
-import type { Syncing } from '../../../rpc/seam/ports.ts'
+import type { Syncing } from '../../../rpc/core/ports.ts'
 import type { NodeContext } from '../../process/context.ts'
 import { type Progress, startProgress } from '../shared/progress.ts'
 
 export interface CatchingUp {
-  /** At the upstream's head, or as far as can be known: the upstreams are silent, or halted, or the thread has failed. */
+  /**
+   * Resolves at the upstream's head, or if upstreams are silent or halted, or if the thread has
+   * failed.
+   */
   readonly done: Promise<void>
   readonly isDone: boolean
   update(status: TrackerStatus): void
   failed(): void
   status(): TrackerStatus | undefined
   readonly syncing: () => Syncing
-  /** That upstreams which have answered tell no new block, and for how long. */
-  silence(): readonly Doubt[]
-  /** Why it does not follow, for /readyz. */
-  behind(): readonly Doubt[]
+  /** Reports upstreams that have responded once, but have no new block, and for how long. */
+  silence(): readonly Suspicion[]
+  /** The reason why the node lags, for /readyz. */
+  lagging(): readonly Suspicion[]
 }
 
-/** Statuses that come before anything was asked. */
+/** The start waits this long for the first response of an upstream. */
 const SILENT_MS = 10_000
-/** Without a new block, before it is said of the upstreams: three blocks of the slowest chain that has a name, and a second. */
+/**
+ * Upstreams are reported after three blocks of the slowest named chain, and a second, without a new
+ * block.
+ */
 const STANDS_MS = 7_000
 
 /**
- * @param patienceMs for the first word of an upstream
+ * @param timeoutMs how long the start waits for the first response of an upstream
  * @param now monotonic milliseconds
  */
 export function createCatchUp(
   log: NodeContext['log'],
-  patienceMs = SILENT_MS,
+  timeoutMs = SILENT_MS,
   now = () => performance.now(),
 ): CatchingUp {
   const done = Promise.withResolvers<void>()
@@ -44,10 +53,10 @@ export function createCatchUp(
     progress = undefined
     done.resolve()
   }
-  // What the directory has is served meanwhile, and /readyz says the rest.
-  const silence = setTimeout(() => newest?.head === undefined && end(), patienceMs).unref()
+  // After the timeout the node serves the stored chain, and /readyz reports the rest.
+  const silence = setTimeout(() => newest?.head === undefined && end(), timeoutMs).unref()
 
-  function show(catchUp: CatchUp): void {
+  function display(catchUp: CatchUp): void {
     const { from, at, to, blocksPerSecond, mgasPerSecond } = catchUp
     if (progress === undefined) {
       const isTerminal = process.stderr.isTTY
@@ -66,7 +75,8 @@ export function createCatchUp(
       newest = status
       upstreams.update(status)
       if (isDone || status.head === undefined) return
-      if (status.catchUp !== undefined && status.halted === undefined) return show(status.catchUp)
+      if (status.catchUp !== undefined && status.halted === undefined)
+        return display(status.catchUp)
       clearTimeout(silence)
       end()
     },
@@ -79,36 +89,38 @@ export function createCatchUp(
       return { startingBlock: BigInt(from), currentBlock: BigInt(at), highestBlock: BigInt(to) }
     },
     silence: upstreams.silence,
-    behind() {
+    lagging() {
       const { catchUp, canonical } = newest ?? {}
       if (catchUp !== undefined)
-        return [openDoubt(`catching up: block ${catchUp.at} of ${catchUp.to}`)]
-      if (upstreams.hasHeard()) return []
+        return [openSuspicion(`catching up: block ${catchUp.at} of ${catchUp.to}`)]
+      if (upstreams.hasReceived()) return []
       const own = canonical === undefined ? 'our own head' : `our own head, block ${canonical}`
-      return [openDoubt(`no upstream has answered since the start: answers are those of ${own}`)]
+      return [
+        openSuspicion(`no upstream has answered since the start: answers are those of ${own}`),
+      ]
     },
   }
 }
 
-/** What upstreams have told, and when. */
+/** Tracks the newest head of all upstreams and when it arrived. */
 function watchUpstreams(now: () => number) {
-  /** An upstream has told its head since the start. */
-  let hasHeard = false
-  /** The newest block that any upstream has told of, and since when. */
-  let told = { number: -1, atMs: now() }
+  /** An upstream has reported its head since the start. */
+  let hasReceived = false
+  /** The newest block that any upstream has reported, and the time of its arrival. */
+  let newestHead = { number: -1, atMs: now() }
   return {
-    hasHeard: () => hasHeard,
+    hasReceived: () => hasReceived,
     update({ head, upstreams }: TrackerStatus): void {
-      hasHeard ||= head !== undefined
+      hasReceived ||= head !== undefined
       const number = Math.max(...upstreams.map(({ head = -1 }) => head))
-      if (number !== told.number) told = { number, atMs: now() }
+      if (number !== newestHead.number) newestHead = { number, atMs: now() }
     },
-    silence(): readonly Doubt[] {
-      const silentMs = now() - told.atMs
-      if (!hasHeard || silentMs <= STANDS_MS) return []
+    silence(): readonly Suspicion[] {
+      const silentMs = now() - newestHead.atMs
+      if (!hasReceived || silentMs <= STANDS_MS) return []
       const seconds = (silentMs / 1_000).toFixed(1)
-      const text = `the upstreams have told of no new block for ${seconds} s, the newest is ${told.number}`
-      return [openDoubt(text)]
+      const text = `the upstreams have told of no new block for ${seconds} s, the newest is ${newestHead.number}`
+      return [openSuspicion(text)]
     },
   }
 }

@@ -1,12 +1,13 @@
-/** `flashnode follow`: a node of a network that exists. */
+/** `flashnode follow`: a node of a public or private network. */
 import { defineCommand } from '../../config/command.ts'
 import { forkTimeProblems } from '../../config/fork-time.ts'
-import { servingDefaults, servingProblems } from '../../config/serving.ts'
+import { servingDefaults, servingProblems } from '../../config/serving-options.ts'
 import { FLAGS, type FollowDefaults, sourcesOf } from './flags.ts'
 
 export const follow = defineCommand({
   name: 'follow',
-  summary: 'follows a network: its flashblocks feeds, and upstreams that say what is canonical',
+  summary:
+    'follows a network by its flashblocks feeds, and by upstreams that decide which blocks are canonical',
   heading: 'A node',
   examples: [
     '--chain xlayer --trust-upstream',
@@ -24,14 +25,16 @@ export const follow = defineCommand({
     const found = [...servingProblems(config, isFlag), ...forkTimeProblems(config.forkTime)]
     if (config.upstream.length === 0)
       found.push(
-        `--upstream URL is needed: ${config.chain ?? 'the chain'} publishes none that is known here`,
+        `--upstream URL is required: this version knows no public upstream of ${config.chain ?? 'the chain'}`,
       )
-    if (config.upstream.length > MOST_UPSTREAMS)
-      found.push(`--upstream names ${config.upstream.length} nodes, at most ${MOST_UPSTREAMS}`)
-    if (config.feed.length > MOST_FEEDS)
-      found.push(`--feed names ${config.feed.length} feeds, at most ${MOST_FEEDS}`)
+    if (config.upstream.length > MAX_UPSTREAMS)
+      found.push(`--upstream names ${config.upstream.length} nodes, at most ${MAX_UPSTREAMS}`)
+    if (config.feed.length > MAX_FEEDS)
+      found.push(`--feed names ${config.feed.length} feeds, at most ${MAX_FEEDS}`)
     if (config.state === 'whole' && config.trustUpstream)
-      found.push('--trust-upstream is for --state lazy: whole state takes nothing on trust')
+      found.push(
+        '--trust-upstream is for --state lazy: with --state whole the node fetches no state, so leave it out',
+      )
     return found
   },
   async run(config) {
@@ -43,6 +46,6 @@ export const follow = defineCommand({
   },
 })
 
-const MOST_UPSTREAMS = 16
-/** Each has a thread. */
-const MOST_FEEDS = 8
+const MAX_UPSTREAMS = 16
+/** Each feed has its own thread. */
+const MAX_FEEDS = 8

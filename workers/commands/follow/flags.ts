@@ -1,4 +1,4 @@
-/** What a node that follows a network can be told. */
+/** Flags of `flashnode follow` and `flashnode record`. */
 import { PUBLISHED } from '../../../engine/chainspec/published.ts'
 import { UPSTREAM_BOUNDS, type UpstreamLimits } from '../../../engine/sources/upstream/limits.ts'
 import type { ConfigOf, Given } from '../../config/command.ts'
@@ -16,14 +16,14 @@ import {
   url,
 } from '../../config/option.ts'
 import { JSON_OUT } from '../../config/options.ts'
-import { BEHIND, type NodeDefaults, SERVING } from '../../config/serving.ts'
-import { FEED_BOUNDS } from '../../feeds/limits.ts'
+import { FLASHBLOCK_LAG, type NodeDefaults, SERVING } from '../../config/serving-options.ts'
+import { FEED_BOUNDS } from '../../feed-client/limits.ts'
 
 type Bounds = Readonly<
   Record<string, { readonly value: number; readonly unit: string; readonly text: string }>
 >
 
-/** `--<name>` of each bound. */
+/** Makes a flag `--<name>` for each bound. */
 const flagsOf = <B extends Bounds>(bounds: B) =>
   Object.fromEntries(
     Object.entries(bounds).map(([name, { value, unit, text }]) => [
@@ -39,86 +39,89 @@ export const upstreamLimitsOf = (given: UpstreamLimits): UpstreamLimits =>
 
 export const FLAGS = {
   ...SERVING,
+  chain: { ...SERVING.chain, defaultText: 'that of the directory; xlayer for an empty one' },
   upstream: option('URL,…', list(url('http', 'https', 'ws', 'wss')), {
     fallback: [],
-    text: 'nodes that say which block is canonical, over HTTP or WebSocket; the first named is believed where two disagree',
-    shown: 'what the chain publishes',
+    text: 'nodes that decide which block is canonical, over HTTP or WebSocket; if two disagree, the first one counts',
+    defaultText: 'the public ones of the chain',
   }),
   feed: option('URL,…|none', orWord('none', list(url('ws', 'wss'))), {
     fallback: [],
-    text: 'flashblocks feeds, all read at once: each is trusted for pending',
-    shown: 'what the chain publishes',
+    text: 'flashblocks feeds, all read at the same time; pending trusts each of them',
+    defaultText: 'the public ones of the chain',
   }),
   forkTime: FORK_TIME,
   sequencer: option('URL', optional(url('http', 'https')), {
     fallback: undefined,
-    text: 'where transactions are sent',
-    shown: 'the first --upstream',
+    text: 'node that gets the transactions of clients',
+    defaultText: 'the first --upstream',
   }),
   legacyRpc: option('URL', optional(url('http', 'https')), {
     fallback: undefined,
-    text: 'node of the chain before this one: answers for blocks below the first',
+    text: 'node of the older chain that this chain continues; it answers for blocks below the first one',
   }),
   state: option('whole|lazy', optional(choice('whole', 'lazy')), {
     fallback: undefined,
-    text: 'all of the state, or what execution touches, fetched from the upstream',
-    shown: 'as the directory; an empty one: lazy',
+    text: 'whole: all of the state is in the directory; lazy: state is fetched from upstreams when execution needs it',
+    defaultText: 'that of the directory; lazy for an empty one',
   }),
   shareTransactions: option('redis://…', optional(url('rediss', 'redis')), {
     fallback: undefined,
-    text: 'a stream of Redis by which replicas tell each other what was sent to them',
+    text: 'Redis in which replicas share the transactions that clients send to them',
   }),
-  behind: BEHIND,
+  flashblockLag: FLASHBLOCK_LAG,
   cadenceMs: option('MS', integer(20, 10_000), {
     fallback: 200,
-    text: 'between two flashblocks of the feeds, for --behind',
+    text: 'time between two flashblocks of the feeds, for --flashblock-lag',
   }),
   trustUpstream: flag(
-    'lazy state without proofs, where the upstream gives none: as right as it is',
+    'accept lazy state without proofs if the upstreams have none; wrong state of an upstream is then not noticed',
   ),
   lazyCache: option('MB', integer(16, 1_048_576), {
     fallback: 4_096,
-    text: 'lazy state on the disk that was fetched and never written here',
+    text: 'size of fetched state on the disk; values that blocks have changed do not count',
   }),
   ...flagsOf(UPSTREAM_BOUNDS),
   ...flagsOf(FEED_BOUNDS),
 }
 
-/** Beside those, what is recorded, and how much of it. */
+/** Flags of `flashnode record` that `follow` lacks or describes otherwise. */
 export const RECORD_FLAGS = {
-  datadir: { ...SERVING.datadir, shown: 'a temporary one, removed on exit' },
+  datadir: { ...SERVING.datadir, defaultText: 'a temporary one, removed on exit' },
   state: {
     ...FLAGS.state,
-    text: `${FLAGS.state.text}; a lazy node that is recorded and asked much shows flashblocks late`,
+    text: `${FLAGS.state.text}; a lazy node with many requests publishes flashblocks late while it records`,
   },
-  out: needed('FILE', 'the record: a file that is not there yet'),
-  seconds: option('N', integer(1, 86_400), { fallback: 600, text: 'how long it is recorded' }),
-  megabytes: option('MB', integer(1, 65_536), { fallback: 256, text: 'of the record at most' }),
+  out: needed('FILE', 'file of the recording; it must not exist yet'),
+  seconds: option('N', integer(1, 86_400), { fallback: 600, text: 'duration of the recording' }),
+  megabytes: option('MB', integer(1, 65_536), {
+    fallback: 256,
+    text: 'maximum size of the recording',
+  }),
   requests: option('N|off', orWord('off', integer(1, 100_000)), {
     fallback: 200,
-    text: "of clients' requests so many a second are in the record, with their answers' hashes; who they are is not",
+    text: "clients' requests per second in the recording, with hashes of their answers, without their addresses",
   }),
   requestBytes: option('BYTES', integer(1_024, 1_073_741_824), {
     fallback: 262_144,
-    text: 'of requests in a second of the record at most',
+    text: 'maximum bytes of requests in a second of the recording',
   }),
   json: JSON_OUT,
 }
 
 export type FollowDefaults = NodeDefaults & {
   readonly upstream: readonly string[]
-  /** Empty: none. */
   readonly feed: readonly string[]
-  /** undefined: to the upstream. */
+  /** Transactions go to the first upstream if this is undefined. */
   readonly sequencer: string | undefined
 }
 export type FollowConfig = ConfigOf<typeof FLAGS, FollowDefaults>
 
-/** What the chain publishes, where nothing else is said. */
+/** Sources that are published for the chain replace those that no flag names. */
 export function sourcesOf({ chain = 'xlayer', upstream, feed }: Given<typeof FLAGS>) {
   const published = PUBLISHED.get(chain)
   const upstreams = upstream.length > 0 ? upstream : (published?.upstreams ?? [])
-  // Who names an upstream of a chain has one of its own, and perhaps no feed; but a public feed is one feed more.
+  // A private upstream seldom comes with a feed, so the published feeds are added.
   const feeds = feed === 'none' ? [] : feed.length > 0 ? feed : (published?.feeds ?? [])
   return { upstream: upstreams, feed: feeds }
 }

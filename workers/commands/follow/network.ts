@@ -1,7 +1,10 @@
-/** The network that is followed, as the main thread has it: what its threads say, and what is forwarded to it. */
-import { haltDoubt } from '../../../engine/sources/upstream/doubts.ts'
-import { connectFeeds } from '../../feeds/connect.ts'
-import type { Feeds } from '../../feeds/start.ts'
+/**
+ * Main thread's side of the followed network: messages of its threads, and calls that are forwarded
+ * to it.
+ */
+import { haltSuspicion } from '../../../engine/sources/upstream/tracker-state.ts'
+import { connectFeeds } from '../../feed-client/connect.ts'
+import type { Feeds } from '../../feed-client/start.ts'
 import type { ConnectedSource, SourceParts } from '../../node/role.ts'
 import type { NodeContext } from '../../process/context.ts'
 import type { FromFollower, ToFollower } from '../../thread/follower-messages.ts'
@@ -17,9 +20,8 @@ export type Network = SourceParts & {
   readonly inbox: Inbox<FromFollower>
   readonly feeds: Feeds
   readonly config: FollowConfig
-  /** State is fetched as it is read. */
   readonly isLazy: boolean
-  /** No upstream answered before this node goes on: nothing is waited for. */
+  /** No upstream responded at the start, so the node starts without waiting for one. */
   readonly startsAlone: boolean
   readonly context: Pick<NodeContext, 'log' | 'reporter' | 'fail'>
 }
@@ -30,7 +32,9 @@ export function connectNetwork(network: Network): ConnectedSource {
   const forwarding = createForwarding((message) => thread.post(message))
   const catchUp = createCatchUp(log, network.startsAlone ? 0 : undefined)
   const connected = connectFeeds(feeds, {
-    ...{ log, report: reporter.report, metrics },
+    log,
+    report: reporter.report,
+    metrics,
   })
   return {
     methods: [],
@@ -46,9 +50,9 @@ export function connectNetwork(network: Network): ConnectedSource {
     state() {
       const status = catchUp.status()
       return {
-        degraded: [...connected.doubts(), ...(status?.degraded ?? []), ...catchUp.silence()],
+        degraded: [...connected.suspicions(), ...(status?.degraded ?? []), ...catchUp.silence()],
         feedSilentMs: connected.silentMs(),
-        unready: status?.halted === undefined ? catchUp.behind() : [status.halted],
+        unready: status?.halted === undefined ? catchUp.lagging() : [status.halted],
         details: {
           feeds: connected.statuses(),
           upstreams: status?.upstreams ?? [],
@@ -73,7 +77,7 @@ function onFollower(
       return
     case 'fetched':
     case 'forwarded':
-      forwarding.answer(message)
+      forwarding.respond(message)
       return
     case 'count':
       metrics.count(message.what, message.by)
@@ -82,14 +86,17 @@ function onFollower(
       reporter.report('upstream_doubt', { reason: message.message })
       return
     case 'halted':
-      health.halted(haltDoubt(message))
+      health.halted(haltSuspicion(message))
       reporter.report('chain_halted', { reason: message.message })
       return
     case 'resumed':
-      log.info('the chain goes on')
+      log.info('the canonical chain advances again')
       return
     case 'failed':
-      // Its start is refused: nobody was told that it is ready.
+      /*
+       * An error before the end of the catch-up refuses the start, because the node was never
+       * ready.
+       */
       if (catchUp.isDone) failing(message.message)
       else context.fail(message.message)
       catchUp.failed()

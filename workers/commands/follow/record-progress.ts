@@ -1,19 +1,18 @@
-/** How far a record is: by its time, with what its file has of the bytes that it may have. */
+/** Progress of a recording: its time, and the bytes in its file. */
 import { startProgress } from '../shared/progress.ts'
 
 type Recording = {
   readonly seconds: number
   readonly megabytes: number
-  /** Of the file. */
   readonly bytes: () => number
 }
 
 const BAR_MS = 500
-/** A log has other lines too. */
+/** The log gets a line only this often, because it has other lines too. */
 const LINE_MS = 30_000
 
-/** Gives what ends it. */
-export function showRecording(
+/** Starts the display. @returns a function that ends it */
+export function displayRecording(
   { seconds, megabytes, bytes }: Recording,
   context: Omit<Parameters<typeof startProgress>[1], 'now'>,
 ): () => void {

@@ -1,82 +1,88 @@
-/** The node of a network that exists: blocks come from upstreams and feeds, and nobody's key is known. */
+/** Role of a following node: blocks come from upstreams and feeds, and it has no keys. */
 import { NETWORKS } from '../../../engine/chainspec/networks.ts'
-import { lazyDirectory } from '../../../engine/storage/lazy/begin.ts'
+import { lazyDirectory } from '../../../engine/storage/lazy/directory.ts'
 import { forkTimesOf } from '../../config/fork-time.ts'
-import { behindOf } from '../../config/serving.ts'
-import { type ChainChoice, heldChain } from '../../data/datadir.ts'
+import { flashblockLagOf } from '../../config/serving-options.ts'
+import { type ChainChoice, storedChain } from '../../data/datadir.ts'
 import type { Opened } from '../../data/open.ts'
 import type { Role } from '../../node/role.ts'
 import { StartError } from '../../process/context.ts'
-import { type Begun, beginFollowing } from './begin.ts'
 import type { FollowConfig } from './flags.ts'
+import { type FollowStart, prepareFollowing } from './prepare.ts'
 import { startFollowing } from './source.ts'
 
-/** Several blocks of the slowest chain that has a name. */
+/** Several block times of the slowest named chain. */
 const HEAD_MS = 15_000
 const FEED_MS = 3_000
 
-/** @param recorded where what it takes goes, and what it has begun with */
+/** @param recorded the sink of the recording, and the callback that receives the start */
 export function followRole(
   config: FollowConfig,
   recorded?: {
-    readonly tape: Role['tape'] & object
-    readonly onBegun: (begun: Begun) => void
+    readonly recording: Role['recording'] & object
+    readonly onStarted: (started: FollowStart) => void
     readonly isQuiet: boolean
   },
 ): Role {
-  let begun: Begun | undefined
+  let started: FollowStart | undefined
   return {
     chain: followedChain(config),
-    async begin(opened, context) {
+    async prepare(opened, context) {
       if (recorded !== undefined) checkEmpty(opened)
-      begun = await beginFollowing(config, opened, {
+      started = await prepareFollowing(config, opened, {
         ...context,
         isPatient: recorded === undefined,
       })
-      recorded?.onBegun(begun)
+      recorded?.onStarted(started)
     },
     keys: [],
     readiness: { headMs: HEAD_MS, feedMs: config.feed.length === 0 ? undefined : FEED_MS },
     get mode() {
-      return begun?.mode
+      return started?.mode
     },
     lazyCacheBytes: config.lazyCache * 2 ** 20,
-    legacyUrl: config.legacyRpc,
+    forwardingUrl: config.legacyRpc,
     shareTransactions: config.shareTransactions,
-    behind: behindOf(config.behind, config.cadenceMs),
+    flashblockLag: flashblockLagOf(config.flashblockLag, config.cadenceMs),
     syncing: () => false,
     feeds: config.feed.length,
     startSource: (link) =>
-      startFollowing(config, link, { lazy: begun?.lazy, isRecorded: recorded !== undefined }),
-    tape: recorded?.tape,
+      startFollowing(config, link, { lazy: started?.lazy, isRecorded: recorded !== undefined }),
+    recording: recorded?.recording,
     isQuiet: recorded?.isQuiet ?? false,
     hidesBlocks: recorded !== undefined,
   }
 }
 
-/** A record begins with nothing: whoever replays it has no other directory. @throws {StartError} */
+/**
+ * A recording starts from an empty directory, because a replay has no other.
+ * @throws {StartError}
+ */
 function checkEmpty({ database, path }: Opened): void {
   if (lazyDirectory(database).status !== 'empty')
     throw new StartError(
-      `${path} holds a chain already, which a record would lack: leave --datadir out, or give an empty one`,
+      `${path} already has a chain, but a recording starts with an empty directory: leave out --datadir, or give an empty one`,
     )
 }
 
 export const DEFAULT_CHAIN = 'xlayer'
 
-/** That of the directory, which a `--chain` has to match; an empty one gets the chain that is asked for. */
+/**
+ * The chain of the directory, which --chain has to match; an empty directory gets the chain of
+ * --chain.
+ */
 export const followedChain = ({
-  chain: asked,
+  chain: requested,
   forkTime = [],
 }: Pick<FollowConfig, 'chain'> & Partial<Pick<FollowConfig, 'forkTime'>>): ChainChoice => ({
-  choose(place) {
+  choose(chainDirectory) {
     const forkTimes = forkTimesOf(forkTime)
-    return place.marker === undefined
-      ? { name: asked ?? DEFAULT_CHAIN, forkTimes }
-      : heldChain(asked, place, { forkTimes })
+    return chainDirectory.marker === undefined
+      ? { name: requested ?? DEFAULT_CHAIN, forkTimes }
+      : storedChain(requested, chainDirectory, { forkTimes })
   },
   made: undefined,
-  file: asked === undefined || NETWORKS.has(asked) ? undefined : asked,
-  advice: () => (asked === undefined ? '' : 'leave out --chain'),
+  file: requested === undefined || NETWORKS.has(requested) ? undefined : requested,
+  advice: () => (requested === undefined ? '' : 'leave out --chain'),
   check() {},
 })

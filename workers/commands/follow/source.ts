@@ -1,28 +1,34 @@
-/** Starts the threads of a node that follows: one for all upstreams, one for each feed. They wait to be told to begin. */
+/**
+ * Starts the threads of a following node: one for all upstreams, one for each feed. They wait for
+ * `start`.
+ */
 import { WRITER_LIMITS } from '../../../engine/sources/writer/types.ts'
-import { feedLimitsOf } from '../../feeds/limits.ts'
-import { startFeeds } from '../../feeds/start.ts'
+import { feedLimitsOf } from '../../feed-client/limits.ts'
+import { startFeeds } from '../../feed-client/start.ts'
 import type { FollowerData } from '../../follower/follower.ts'
 import type { Source, SourceLink } from '../../node/role.ts'
 import type { FromFollower, ToFollower } from '../../thread/follower-messages.ts'
 import { createInbox } from '../../thread/inbox.ts'
 import { startThread } from '../../thread/thread.ts'
-import type { LazyBegin } from './begin.ts'
 import { type FollowConfig, upstreamLimitsOf } from './flags.ts'
+import type { LazyFollow } from './prepare.ts'
 
-/** Kept for its end, whatever the parts before it take. */
+/** Time that is reserved for stopping these threads, however long earlier parts take. */
 const STOP_MS = 300
 
-/** @param how `lazy`: how state is fetched; undefined: it is whole */
+/** @param lazy how state is fetched; undefined if the directory has all state */
 export function startFollowing(
   config: FollowConfig,
   link: SourceLink,
-  { lazy, isRecorded }: { readonly lazy: LazyBegin | undefined; readonly isRecorded: boolean },
+  { lazy, isRecorded }: { readonly lazy: LazyFollow | undefined; readonly isRecorded: boolean },
 ): Source {
-  const { context, data, keeper, writer, onLost, onEnded } = link
+  const { context, data, persistence, writer, onLost, onEnded } = link
   const inbox = createInbox<FromFollower>()
   const followerData: FollowerData = {
-    ...{ ...data.shared, thread: link.row, keeper, writer },
+    ...data.shared,
+    thread: link.row,
+    persistence,
+    writer,
     upstreams: config.upstream,
     sequencer: config.sequencer,
     undoBlocks: WRITER_LIMITS.undoBlocks,
@@ -34,12 +40,13 @@ export function startFollowing(
     name: 'follower',
     file: new URL('../../follower/follower.ts', import.meta.url),
     data: followerData,
-    transfer: [keeper, writer],
+    transfer: [persistence, writer],
     onMessage: inbox.push,
-    ...{ onLost, onEnded },
+    onLost,
+    onEnded,
   })
   const stop = (withinMs: number) => thread.stop({ type: 'stop' }, withinMs)
-  context.lifecycle.onStop('the follower', stop, { leastMs: STOP_MS })
+  context.lifecycle.onStop('the follower', stop, { minMs: STOP_MS })
   const feeds = startFeeds({
     urls: config.feed,
     writerPorts: link.feeds,
@@ -49,7 +56,7 @@ export function startFollowing(
     blockTimeMs: data.chain.blockTime * 1_000,
     onEnded,
   })
-  context.lifecycle.onStop('the feeds', feeds.stop, { leastMs: STOP_MS })
+  context.lifecycle.onStop('the feeds', feeds.stop, { minMs: STOP_MS })
   return {
     async connect(parts) {
       const { connectNetwork } = await import('./network.ts')

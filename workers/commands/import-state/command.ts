@@ -1,4 +1,4 @@
-/** `flashnode import-state`: a chain of one block from the accounts of its state. */
+/** `flashnode import-state`: makes a chain of one block from the accounts of its state. */
 import { defineCommand } from '../../config/command.ts'
 import { needed } from '../../config/option.ts'
 import { CHAIN, DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/options.ts'
@@ -6,14 +6,14 @@ import { CHAIN, DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/
 export const importState = defineCommand({
   name: 'import-state',
   summary: 'loads an account dump as the state of a block into a new data directory',
-  heading: 'A data directory',
+  heading: 'Data directories',
   examples: ['--chain genesis.json --state dump.jsonl.gz --block header.json --datadir DIR'],
   flags: {
     chain: CHAIN,
-    state: needed('FILE', 'account dump: JSON lines, may end on .gz'),
+    state: needed('FILE', 'account dump: JSON lines, gzipped if the name ends with .gz'),
     block: needed(
       'FILE',
-      'header of the block whose state it is, as eth_getBlockByNumber answers it',
+      'header of the block that has this state, as eth_getBlockByNumber returns it',
     ),
     datadir: DATADIR,
     ...WORKING,

@@ -1,4 +1,7 @@
-/** `flashnode import-state`: loads an account dump as the state of one block into a new data directory. */
+/**
+ * `flashnode import-state`: loads an account dump as the state of one block into a new data
+ * directory.
+ */
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ChainError } from '../../../engine/chainspec/error.ts'
@@ -31,33 +34,32 @@ import { openInputFile } from '../shared/input-file.ts'
 import type { JobContext } from '../shared/job.ts'
 import { type Progress, startProgress } from '../shared/progress.ts'
 
-/** One account with all its storage; V8's longest string is twice that. */
+/** Maximum for one account with all its storage; V8's longest string is twice as long. */
 const MAX_LINE_BYTES = 256 * 2 ** 20
 const CLOSE_MS = 3_000
-/** Accounts between two looks at the clock. */
-const TOLD_ACCOUNTS = 1_024
+const ACCOUNTS_PER_REPORT = 1_024
 
 type StateConfig = Pick<WorkingConfig, 'dbCache'> & {
   /** A network's name, or the path of a genesis.json. */
   readonly chain: string
-  /** Paths. */
+  /** These three are paths. */
   readonly state: string
   readonly block: string
   readonly datadir: string
 }
 
-/** Their messages say what is wrong and what to do. */
+/** Messages of this error name the cause and the remedy. */
 export const FAILS = [StateImportError]
 
 /**
- * All or nothing: what a run that was cut off left is thrown away by the next one. Returns the exit status.
- * @throws {StateImportError} {ChainError} {DirectoryError} {StartError} with one line
+ * Returns the exit status. An interrupted run leaves nothing usable; the next run removes its rest.
+ * @throws {StateImportError} {ChainError} {DirectoryError} {StartError} with a text of one line
  */
 export async function runStateImport(config: StateConfig, context: JobContext): Promise<number> {
   const { chain: name, datadir } = config
   const chain = chainSpec({ name })
   const header = readHeader(config.block)
-  // Whatever is no network's name is a file.
+  // A value that is no network's name is a path.
   const isFile = !NETWORKS.has(name)
   const directory = {
     path: datadir,
@@ -67,7 +69,7 @@ export async function runStateImport(config: StateConfig, context: JobContext): 
   }
   let database = await openDirectory(directory)
   if (isStateImportCut(database)) {
-    context.log.info({ path: datadir }, 'throws away what a load that was cut off left')
+    context.log.info({ path: datadir }, 'deletes the data of an interrupted load')
     await database.close(CLOSE_MS)
     removeState(datadir)
     database = await openDirectory(directory)
@@ -115,16 +117,16 @@ async function load(
   const { chain, header, isStopped } = context
   if (header.number < chain.genesisNumber)
     throw new ChainError(
-      `${block}: number is ${header.number}, expected ${chain.genesisNumber}, the first block of ${chain.name}, or more`,
+      `${block}: number is ${header.number}, expected ${chain.genesisNumber} (the first block of ${chain.name}) or more`,
     )
   const target = openStateImport(context.database, context.sorter)
   const file = openInputFile(state)
   const now = () => performance.now()
-  // Reading is two thirds of it.
+  // Reading takes two thirds of the time, the trie one third.
   const progress = startProgress(file.bytes * 1.5, { ...context, now })
   let accounts = 0
   let slots = 0
-  const told = () => `${accounts} accounts, ${slots} slots`
+  const progressText = () => `${accounts} accounts, ${slots} slots`
   try {
     let line = 0
     for await (const text of textLines(file.chunks, MAX_LINE_BYTES)) {
@@ -136,15 +138,15 @@ async function load(
         add(dumped, where)
         accounts++
         slots += dumped.account.storage?.length ?? 0
-        if (accounts % TOLD_ACCOUNTS === 0) progress.update(file.read(), told())
+        if (accounts % ACCOUNTS_PER_REPORT === 0) progress.update(file.read(), progressText())
       }
-      if (isStopped()) return 'stopped: nothing was loaded, the same command begins again'
+      if (isStopped()) return 'stopped: nothing was loaded; run the same command again'
     }
     if (line === 0)
       throw new StateImportError(`${state} is empty, expected {"root": "0x…"} in its first line`)
     const hash = await finish(progress)
-    if (hash === undefined) return 'stopped: nothing was loaded, the same command begins again'
-    return `loaded ${told()}: head ${header.number} ${bytesToHex(hash)}`
+    if (hash === undefined) return 'stopped: nothing was loaded; run the same command again'
+    return `loaded ${progressText()}: head ${header.number} ${bytesToHex(hash)}`
   } catch (error) {
     if (error instanceof LineError) throw new StateImportError(`${state}: ${error.message}`)
     throw error
@@ -166,8 +168,8 @@ async function load(
       const step = steps.next()
       if (step.done === true) return step.value
       const share = step.value.accounts / Math.max(1, accounts)
-      bar.update(file.bytes * (1 + share / 2), `${told()}, trie`)
-      // A signal is heard between two steps.
+      bar.update(file.bytes * (1 + share / 2), `${progressText()}, trie`)
+      // The event loop runs between steps so that signals arrive.
       await new Promise(setImmediate)
       if (isStopped()) return undefined
     }
@@ -177,6 +179,6 @@ async function load(
 function checkRoot(root: Bytes, { stateRoot, number }: Header, where: string): void {
   if (!equalBytes(root, stateRoot))
     throw new StateImportError(
-      `${where}: root is ${bytesToHex(root)}, the header of block ${number} says ${bytesToHex(stateRoot)}`,
+      `${where}: root is ${bytesToHex(root)}, expected ${bytesToHex(stateRoot)} from the header of block ${number}`,
     )
 }

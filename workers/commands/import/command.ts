@@ -1,4 +1,4 @@
-/** `flashnode import`: a chain from a file of blocks. */
+/** `flashnode import`: makes a chain from a file of blocks. */
 import { defineCommand } from '../../config/command.ts'
 import { FORK_TIME, forkTimeProblems } from '../../config/fork-time.ts'
 import { needed, option, optional } from '../../config/option.ts'
@@ -7,7 +7,7 @@ import { DATADIR, DB_CACHE_MB, directoryOf, WORKING } from '../../config/options
 export const importBlocks = defineCommand({
   name: 'import',
   summary: 'executes and verifies a file of blocks into a data directory',
-  heading: 'A data directory',
+  heading: 'Data directories',
   examples: ['--genesis genesis.json --chain chain.rlp --datadir DIR'],
   flags: {
     genesis: needed('FILE', 'genesis.json of the blocks'),
@@ -15,7 +15,7 @@ export const importBlocks = defineCommand({
     head: option('HASH', optional(blockHash), {
       fallback: undefined,
       text: 'last block to import',
-      shown: 'the last one of the file',
+      defaultText: 'the last one of the file',
     }),
     forkTime: FORK_TIME,
     datadir: DATADIR,

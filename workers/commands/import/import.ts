@@ -1,4 +1,4 @@
-/** `flashnode import`: executes and verifies the blocks of a file into a data directory, and says how far it is. */
+/** `flashnode import`: executes and verifies the blocks of a file into a data directory. */
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
@@ -24,28 +24,28 @@ import { openInputFile } from '../shared/input-file.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startProgress } from '../shared/progress.ts'
 
-/** Of one block in the file; Ethereum's own bound is 10 MiB (EIP-7934). */
+/** Maximum for one block in the file; Ethereum's own limit is 10 MiB (EIP-7934). */
 const MAX_BLOCK_BYTES = 64 * 1024 * 1024
 const CLOSE_MS = 3_000
 
 type ImportConfig = Pick<WorkingConfig, 'historyBlocks' | 'dbCache' | 'engine'> & {
-  /** Path of the genesis.json. */
   readonly genesis: string
-  /** Path of the file of blocks. */
   readonly chain: string
   readonly datadir: string
-  /** Hash of the last block; undefined: that of the file. */
+  /** Hash of the last block to import; undefined imports the whole file. */
   readonly head: `0x${string}` | undefined
-  /** `NAME=TIME` or `NAME=off` each. */
+  /** Entries have the form `NAME=TIME` or `NAME=off`. */
   readonly forkTime: readonly string[]
 }
 
-/** Their messages say what is wrong and what to do. */
+/** Messages of these errors name the cause and the remedy. */
 export const FAILS = [ImportError, StartError]
 
 /**
- * Goes on where an earlier import ended. A stop asked for comes after the block in hand. Returns the exit status.
- * @throws {ImportError} {StartError} {ChainError} {DirectoryError} with one line; what came before is in the directory
+ * Continues after the last imported block and returns the exit status. A stop waits for the current
+ * block.
+ * @throws {ImportError} {StartError} {ChainError} {DirectoryError} with a text of one line; earlier
+ * blocks stay imported
  */
 export async function runImport(config: ImportConfig, context: JobContext): Promise<number> {
   const option = { name: config.genesis, forkTimes: forkTimesOf(config.forkTime) }
@@ -59,7 +59,7 @@ export async function runImport(config: ImportConfig, context: JobContext): Prom
   })
   try {
     settleForkTimes(database, { path, option, chain })
-    // The directory is complete without the file it was made from.
+    // A copy of the genesis makes the directory independent of the original file.
     copyFileSync(config.genesis, join(path, GENESIS_FILE))
     importGenesis(database, chain)
     const last = await importFile(config, { ...context, chain, database })
@@ -103,7 +103,7 @@ async function importFile(
     target.finish()
   }
   if (last === undefined) return `imported nothing: ${config.chain} has no blocks`
-  const stopped = context.isStopped() ? 'stopped; the same command goes on. ' : ''
+  const stopped = context.isStopped() ? 'stopped; run the same command again to continue. ' : ''
   return `${stopped}imported ${count.text()}: head ${last.number} ${bytesToHex(last.hash)}`
 }
 
@@ -120,7 +120,6 @@ function decoded(raw: Bytes, last: Imported | undefined) {
   }
 }
 
-/** What was added, and how fast. */
 function createCount(now: () => number) {
   const started = now()
   let blocks = 0
@@ -139,7 +138,7 @@ function createCount(now: () => number) {
     text(): string {
       const seconds = Math.max(0.001, (now() - started) / 1_000)
       const speed = `${(Number(gas) / 1e6 / seconds).toFixed(1)} Mgas/s`
-      const skipped = known === 0 ? '' : ` (${known} were there)`
+      const skipped = known === 0 ? '' : ` (${known} existed already)`
       return `${blocks} blocks${skipped}, ${transactions} transactions, ${speed}`
     },
   }

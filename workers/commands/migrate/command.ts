@@ -1,15 +1,16 @@
-/** `flashnode migrate`: an older data directory becomes one of this version. */
+/** `flashnode migrate`: converts an older data directory to the format of this version. */
 import { defineCommand } from '../../config/command.ts'
 import { needed } from '../../config/option.ts'
 import { CONFIG_FILE } from '../../config/options.ts'
 
 export const migrate = defineCommand({
   name: 'migrate',
-  summary: 'brings a data directory of an older format to this one; can be cut off and run again',
-  heading: 'A data directory',
+  summary:
+    'converts a data directory of an older format to the current one; an interrupted run continues',
+  heading: 'Data directories',
   examples: ['--datadir DIR'],
   flags: {
-    // There is none that it could mean where none is named.
+    // The flag is required, because no directory is a safe default for a migration.
     datadir: needed('DIR', 'the directory to migrate'),
     config: CONFIG_FILE,
   },

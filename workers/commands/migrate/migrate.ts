@@ -1,6 +1,6 @@
-/** The command that migrates a data directory: says what it does, and ends with a status. */
+/** Migrates a data directory, prints the steps, and returns a status. */
 
-import { diskAdvice } from '../../../engine/storage/database/disk-advice.ts'
+import { diskAdvice } from '../../../engine/storage/database/disk.ts'
 import { DatabaseError } from '../../../engine/storage/database/options.ts'
 import { DirectoryError } from '../../../engine/storage/directory/marker.ts'
 import { migrateDirectory } from '../../../engine/storage/directory/migrate.ts'
@@ -11,14 +11,14 @@ import { checkOpenFiles } from '../../process/open-files.ts'
 
 const EXPECTED = [DirectoryError, DatabaseError, StartError]
 
-/** Returns the exit status. A signal ends it at once: the next run goes on where it was. */
+/** Returns the exit status. A signal ends the process at once, and the next run continues. */
 export async function runMigration(path: string): Promise<number> {
   try {
     checkOpenFiles()
     const from = await migrateDirectory({
       path,
       onStep({ from, to, text, isResumed }) {
-        const how = isResumed ? 'goes on' : 'begins'
+        const how = isResumed ? 'continues' : 'starts'
         process.stdout.write(`format ${from} to ${to} ${how}: ${text}\n`)
       },
     })

@@ -1,4 +1,4 @@
-/** `flashnode openrpc`: what an endpoint serves, without a node. */
+/** `flashnode openrpc`: prints the methods of an endpoint without starting a node. */
 import { defineCommand } from '../../config/command.ts'
 import { choice, option } from '../../config/option.ts'
 import { CONFIG_FILE, LIMIT_FLAGS, limitsOf } from '../../config/options.ts'
@@ -11,16 +11,16 @@ export const openrpc = defineCommand({
   flags: {
     endpoint: option('NAME', choice('flashblocks', 'standard'), {
       fallback: 'flashblocks',
-      text: 'whose methods',
+      text: 'endpoint whose methods are listed',
     }),
     methods: option('SET', choice('all', 'standard'), {
       fallback: 'all',
-      text: 'all, or those that the service lists',
+      text: 'all methods, or those of the X Layer service',
       isOwn: true,
     }),
     form: option('NAME', choice('json', 'markdown'), {
       fallback: 'json',
-      text: 'the document, or a page of it for people',
+      text: 'json: the document; markdown: a page for people',
     }),
     config: CONFIG_FILE,
     ...LIMIT_FLAGS,
@@ -28,7 +28,7 @@ export const openrpc = defineCommand({
   defaults: () => ({}),
   async run(config) {
     const { openrpcText } = await import('./openrpc.ts')
-    const { say } = await import('../shared/said.ts')
-    await say(openrpcText({ ...config, limits: limitsOf(config) }))
+    const { print } = await import('../shared/print.ts')
+    await print(openrpcText({ ...config, limits: limitsOf(config) }))
   },
 })

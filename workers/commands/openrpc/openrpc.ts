@@ -1,4 +1,4 @@
-/** The OpenRPC document (1.3.2) of what the code declares, or a page of the same. */
+/** Prints the declared methods as an OpenRPC document (1.3.2) or as a page. */
 import type { Endpoint } from '../../../engine/chain/types.ts'
 import type { Method, MethodLimits, Methods } from '../../../rpc/method/method.ts'
 import { openrpc } from '../../../rpc/method/openrpc.ts'
@@ -9,7 +9,7 @@ export type Wanted = {
   readonly endpoint: Endpoint
   readonly methods: 'all' | 'standard'
   readonly form: 'json' | 'markdown'
-  /** Of the node that it shall be the document of. */
+  /** Limits of the node that the document describes. */
   readonly limits: MethodLimits
 }
 
@@ -20,24 +20,33 @@ export function openrpcText({ endpoint, methods: set, form, limits }: Wanted): s
   return `${JSON.stringify(document, undefined, 2)}\n`
 }
 
-const INTRODUCTION = `# Methods
+const INTRODUCTION = `# Which methods does the node have?
 
-Of \`/flashblocks\`, from the declarations that decode their parameters (\`npm run -s flashnode -- openrpc --form markdown\`; without \`--form\` it is the
-OpenRPC document that \`rpc.discover\` answers). A parameter in brackets may be left out. *Cost* counts where \`--limit-by cost\` says so. A
-method without a mark is on \`/\` too; ◆ is on \`/flashblocks\` alone; \`s\` is on the list of X Layer's service, to which \`--methods standard\` keeps the node.
-What tests of applications call on \`dev\` is said [with the tests](../docs/testing.md).
+This table lists the methods of \`/flashblocks\`. \`npm run -s flashnode -- openrpc --form markdown\` prints it from the declarations that decode the
+parameters. Without \`--form\`, the command prints the OpenRPC document that \`rpc.discover\` returns. [The page about tests](../docs/testing.md) lists
+the methods that only \`dev\` has.
+
+- A parameter in brackets is optional.
+- *Cost* is in points of the rate limit, and applies with \`--limit-by cost\`.
+- A method without a mark is also on \`/\`. ◆ marks a method that only \`/flashblocks\` has.
+- \`s\` marks a method of X Layer's service. With \`--methods standard\`, the node has only these methods.
 
 | method | parameters | result | cost | what it does |
 |---|---|---|---|---|
 `
 
-/** A row each, by name. */
 function page(methods: Methods, standard: Methods): string {
   const rows = [...methods.values()].map((method) => {
-    const marks = `${standard.has(method.name) ? '' : ' ◆'}${method.listed.includes('flashblocks') ? ' `s`' : ''}`
+    const badges = `${standard.has(method.name) ? '' : ' ◆'}${method.listed.includes('flashblocks') ? ' `s`' : ''}`
     const { name, summary, weight, result } = method
-    const cells = [`\`${name}\`${marks}`, parametersOf(method), result.name, `${weight}`, summary]
-    return `| ${cells.map(cell).join(' | ')} |`
+    const columns = [
+      `\`${name}\`${badges}`,
+      parametersOf(method),
+      result.name,
+      `${weight}`,
+      summary,
+    ]
+    return `| ${columns.map(escaped).join(' | ')} |`
   })
   return `${INTRODUCTION}${rows.join('\n')}\n`
 }
@@ -45,4 +54,4 @@ function page(methods: Methods, standard: Methods): string {
 const parametersOf = ({ params }: Method): string =>
   params.map(({ name, required }) => (required ? name : `[${name}]`)).join(', ')
 
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+const escaped = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')

@@ -1,16 +1,16 @@
-/** `flashnode replay`: the node of a record again. */
+/** `flashnode replay`: runs a node from a recording. */
 import { defineCommand } from '../../config/command.ts'
 import { text } from '../../config/option.ts'
-import { servingDefaults, servingProblems } from '../../config/serving.ts'
+import { servingDefaults, servingProblems } from '../../config/serving-options.ts'
 import { FLAGS } from './flags.ts'
 
 export const replay = defineCommand({
   name: 'replay',
-  summary: 'runs the node of a record again, and holds what it shows to what was shown',
-  heading: 'What is wrong, and what happened',
+  summary: 'runs a recorded node again, and compares its results with the recording',
+  heading: 'Diagnostics',
   examples: ['strange.flashnode', 'strange.flashnode --until 34567890:3 --stay --port 8545'],
   flags: FLAGS,
-  operands: { value: 'FILE', least: 1, most: 1, decode: text },
+  operands: { value: 'FILE', min: 1, max: 1, decode: text },
   defaults(given) {
     const { datadir, ephemeral } = given
     const defaults = servingDefaults(

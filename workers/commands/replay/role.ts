@@ -1,10 +1,10 @@
-/** The node of a record: its writer takes what the record has, and nobody else gives it anything. */
+/** Role of a replaying node: the recording is the only input of its writer. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { importGenesis } from '../../../engine/storage/blocks/genesis-import.ts'
-import { beginLazy, lazyDirectory } from '../../../engine/storage/lazy/begin.ts'
-import type { Answerer } from '../../../rpc/seam/exchange.ts'
+import { lazyDirectory, startLazyState } from '../../../engine/storage/lazy/directory.ts'
+import type { Responder } from '../../../rpc/core/exchange.ts'
 import type { ChainChoice } from '../../data/datadir.ts'
 import type { Opened } from '../../data/open.ts'
 import type { ConnectedSource, Role, SourceParts } from '../../node/role.ts'
@@ -13,30 +13,35 @@ import type { Head } from '../../record/lines.ts'
 
 export type ReplayParts = {
   readonly head: Head
-  readonly tape: Role['tape'] & { readonly type: 'replay' }
-  /** It has stopped where it was to stop; then requests are answered from there. */
+  readonly recording: Role['recording'] & { readonly type: 'replay' }
+  /**
+   * Resolves when the replay has stopped at its end; requests are answered from that state
+   * afterwards.
+   */
   readonly over: Promise<void>
-  /** What answers clients, before anything is replayed. */
-  readonly onAnswerer: (answer: Answerer) => void
+  /** Receives the function that answers requests, before the replay starts. */
+  readonly onResponder: (respond: Responder) => void
   readonly isQuiet: boolean
 }
 
 export function replayRole(parts: ReplayParts): Role {
-  const { head, tape, isQuiet } = parts
+  const { head, recording, isQuiet } = parts
   return {
     chain: chainOf(head),
-    async begin(opened) {
-      begin(opened, head)
+    async prepare(opened) {
+      prepare(opened, head)
     },
     keys: [],
     readiness: { headMs: undefined, feedMs: undefined },
     mode: head.mode,
-    legacyUrl: undefined,
+    forwardingUrl: undefined,
     syncing: () => false,
     feeds: 0,
-    ...{ tape, isQuiet, hidesBlocks: true },
-    startSource({ keeper, writer }) {
-      keeper.close()
+    recording,
+    isQuiet,
+    hidesBlocks: true,
+    startSource({ persistence, writer }) {
+      persistence.close()
       writer.close()
       return { connect: async (source) => connect(source, parts) }
     },
@@ -45,12 +50,12 @@ export function replayRole(parts: ReplayParts): Role {
 
 function connect(
   { writer }: SourceParts,
-  { head, over, onAnswerer }: Omit<ReplayParts, 'tape' | 'isQuiet'>,
+  { head, over, onResponder }: Omit<ReplayParts, 'recording' | 'isQuiet'>,
 ): ConnectedSource {
   return {
     methods: [],
-    async start(answer) {
-      onAnswerer(answer)
+    async start(respond) {
+      onResponder(respond)
       writer.post({ type: 'replay' })
     },
     caughtUp: over,
@@ -58,14 +63,14 @@ function connect(
     ...(head.start === undefined ? {} : { lazy: { fetch: async () => ({ failed: NOT_THERE }) } }),
   }
 }
-const NOT_THERE = 'the record has no such value: the node that was recorded has not read it'
+const NOT_THERE = 'the recording lacks this state value, because the recorded node did not read it'
 
 /** @throws {StartError} {LazyStartError} {GenesisError} */
-function begin({ database, chain, path }: Opened, { start }: Head): void {
+function prepare({ database, chain, path }: Opened, { start }: Head): void {
   if (lazyDirectory(database).status !== 'empty')
-    throw new StartError(`${path} holds a chain already: leave --datadir out, or give an empty one`)
+    throw new StartError(`${path} already has a chain: leave out --datadir, or give an empty one`)
   if (start === undefined) importGenesis(database, chain)
-  else beginLazy(database, chain, start)
+  else startLazyState(database, chain, start)
 }
 
 function chainOf({ chain, forkTimes }: Head): ChainChoice {

@@ -4,14 +4,13 @@ import { createGunzip } from 'node:zlib'
 import { StartError } from '../../process/context.ts'
 
 export type InputFile = {
-  /** Length of the file. */
   readonly bytes: number
   readonly chunks: AsyncIterable<Uint8Array>
-  /** Bytes of the file that were read. */
+  /** Number of bytes read so far, before unzipping. */
   read(): number
 }
 
-/** Unzipped when its name ends on .gz. @throws {StartError} */
+/** Opens a file, and unzips it if its name ends on .gz. @throws {StartError} */
 export function openInputFile(path: string): InputFile {
   let bytes: number
   try {

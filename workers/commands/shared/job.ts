@@ -1,4 +1,4 @@
-/** A command that ends by itself: an import. */
+/** A command that ends by itself, such as an import. */
 import type { WorkingConfig } from '../../config/options.ts'
 import type { Log } from '../../observe/log.ts'
 import { checkOpenFiles } from '../../process/open-files.ts'
@@ -7,17 +7,16 @@ import { type ErrorKind, runProcess } from './process.ts'
 export type JobContext = {
   readonly log: Log
   readonly isTerminal: boolean
-  /** A signal came: it ends when what is in hand is done. */
+  /** True after a signal: the job ends when its current step is done. */
   readonly isStopped: () => boolean
 }
 
 const STOP_MS = 60_000
 
-/** @param job `fails`: errors whose messages say what is wrong and what to do */
+/** @param job `fails` lists errors whose messages name the cause and the remedy */
 export function runJob(
   config: Pick<WorkingConfig, 'logLevel' | 'logFormat'>,
   job: {
-    /** Returns the exit status. */
     readonly run: (context: JobContext) => Promise<number>
     readonly fails: readonly ErrorKind[]
   },
@@ -29,7 +28,7 @@ export function runJob(
       isTerminal: process.stderr.isTTY,
       isStopped: () => lifecycle.isStopping,
     })
-    // A signal waits for the block in hand and the closing of the directory.
+    // A stop waits for the current block and for closing the directory.
     lifecycle.onStop('the command', async () => void (await running.catch(() => {})), {
       extraMs: STOP_MS,
     })

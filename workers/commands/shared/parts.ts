@@ -1,9 +1,11 @@
-/** How far a command with several parts has come: nothing in the first two seconds, then a bar or a line for the part in hand. */
+/**
+ * Progress of a command with several parts: after two seconds, a bar or a log line for the current
+ * part.
+ */
 import type { JobContext } from './job.ts'
 import { type Progress, startProgress } from './progress.ts'
 
 export interface Parts {
-  /** `total`: undefined where it is not known. */
   update(step: Step): void
   stop(): void
 }
@@ -19,30 +21,30 @@ const EVERY_MS = 200
 export function startParts(context: Pick<JobContext, 'log' | 'isTerminal'>): Parts {
   const now = () => performance.now()
   const started = now()
-  let told = started
+  let reportedAt = started
   let newest: Step | undefined
-  let shown: { readonly part: string; readonly progress: Progress } | undefined
+  let current: { readonly part: string; readonly progress: Progress } | undefined
   const clear = () => {
-    shown?.progress.stop()
-    shown = undefined
+    current?.progress.stop()
+    current = undefined
   }
-  const show = ({ part, done, total }: Step) => {
-    told = now()
-    if (shown?.part !== part) {
+  const display = ({ part, done, total }: Step) => {
+    reportedAt = now()
+    if (current?.part !== part) {
       clear()
-      shown = { part, progress: startProgress(total, { ...context, now }) }
+      current = { part, progress: startProgress(total, { ...context, now }) }
     }
-    shown.progress.update(done, `${part}, ${done.toLocaleString('en-US')} done`)
+    current.progress.update(done, `${part}, ${done.toLocaleString('en-US')} done`)
   }
-  // A part that waits for something says nothing itself.
+  // The timer displays a part that waits and therefore sends no updates.
   const timer = setInterval(() => {
-    if (newest !== undefined && now() - started >= QUIET_MS) show(newest)
+    if (newest !== undefined && now() - started >= QUIET_MS) display(newest)
   }, QUIET_MS)
   timer.unref()
   return {
     update(step) {
       newest = step
-      if (now() - started >= QUIET_MS && now() - told >= EVERY_MS) show(step)
+      if (now() - started >= QUIET_MS && now() - reportedAt >= EVERY_MS) display(step)
     },
     stop() {
       clearInterval(timer)

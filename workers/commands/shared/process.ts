@@ -1,9 +1,9 @@
-/** A command as a process: it runs until it is done, or until a signal or a failure ends it, with one line that says why. */
+/** A command as a process: it runs until it is done, or a signal or failure ends it. */
 import { ChainError } from '../../../engine/chainspec/error.ts'
 import { GenesisError } from '../../../engine/storage/blocks/genesis-import.ts'
-import { isOutOfFiles, OPEN_FILES_ADVICE } from '../../../engine/storage/database/disk-advice.ts'
+import { isOutOfFiles, OPEN_FILES_ADVICE } from '../../../engine/storage/database/disk.ts'
 import { DirectoryError } from '../../../engine/storage/directory/marker.ts'
-import { storageFailure } from '../../../engine/storage/keeper/failure.ts'
+import { storageFailure } from '../../../engine/storage/persistence/failure.ts'
 import type { WorkingConfig } from '../../config/options.ts'
 import { createLog, type Log, type LogOptions } from '../../observe/log.ts'
 import { createReporter, lastWords, type Reporter } from '../../observe/reporter.ts'
@@ -17,15 +17,16 @@ export type Process = {
   readonly lifecycle: Lifecycle
   /** Ends the process with status 1 and this line. */
   readonly fail: (message: string) => void
-  /** Closes everything and ends the process, with status 0 if it says no other. */
+  /** Closes everything and ends the process; the default status is 0. */
   readonly end: (status?: number) => Promise<void>
 }
 
 export type ErrorKind = abstract new (...args: never[]) => Error
 
 /**
- * `start` resolves when the command runs by itself, or calls `end` when it is done.
- * @param fails kinds of errors whose messages say what is wrong and what to do, beside those of the chain and its directory
+ * Runs a command: `start` resolves when the command runs by itself, or calls `end` when it is done.
+ * @param fails more errors whose messages name the cause and the remedy, beside those of the chain
+ * and its directory
  */
 export async function runProcess(
   { logLevel, logFormat }: Pick<WorkingConfig, 'logLevel' | 'logFormat'>,
@@ -39,11 +40,11 @@ export async function runProcess(
   const { report } = reporter
   const lifecycle = createLifecycle({
     onProblem: (part, reason) => report('part_not_stopped', { part, reason }),
-    onWait: (what, leftMs) => log.info({ leftMs }, `the stop waits for ${what}`),
+    onWait: (what, leftMs) => log.info({ leftMs }, `stopping, waits for ${what}`),
   })
   let status = 0
   const end = async (failure?: string): Promise<void> => {
-    // What goes wrong while everything is being closed is a consequence, not a reason.
+    // Failures during the stop are consequences of the stop, so their text is dropped.
     if (failure !== undefined && !lifecycle.isStopping) {
       status = 1
       lastWords(advised(failure).replaceAll('\n', ' '))
@@ -55,7 +56,7 @@ export async function runProcess(
   process.on('uncaughtException', (error) => {
     report('uncaught_error', { err: error })
     const failure = storageFailure(error)
-    void end(failure ?? `stopped by an error that nothing handles: ${error.message}`)
+    void end(failure ?? `stopped by an unexpected error: ${error.message}`)
   })
   try {
     const fail = (message: string) => void end(message)
@@ -65,7 +66,7 @@ export async function runProcess(
     }
     await start({ log, reporter, logOptions, lifecycle, fail, end: finish })
   } catch (error) {
-    if (lifecycle.isStopping) return // Its parts were closed under it.
+    if (lifecycle.isStopping) return // The stop closed the parts during the start.
     if (!isExpected(error, fails)) report('start_failed', { err: error })
     await end(storageFailure(error) ?? (error as Error).message)
   }
@@ -75,10 +76,9 @@ const EXPECTED: readonly ErrorKind[] = [StartError, ChainError, DirectoryError, 
 const isExpected = (error: unknown, fails: readonly ErrorKind[]) =>
   [...EXPECTED, ...fails].some((kind) => error instanceof kind) || isOfSystem(error)
 
-/** The system refused something, and says what and where. */
+/** An error of the operating system, which names the system call and the file. */
 const isOfSystem = (error: unknown) => error instanceof Error && 'syscall' in error
 
-/** A thread, a socket or a process that could not be started has no more to say than that. */
 const advised = (failure: string): string =>
   isOutOfFiles(failure) && !failure.includes(OPEN_FILES_ADVICE)
     ? `${failure}; ${OPEN_FILES_ADVICE}`

@@ -1,16 +1,16 @@
-/** How far a long job has come: a bar on a terminal, a log line now and then elsewhere. */
+/** Progress of a long job: a bar on a terminal, occasional log lines elsewhere. */
 import { Presets, SingleBar } from 'cli-progress'
 import type { Log } from '../../observe/log.ts'
 
 export interface Progress {
-  /** `done` of the total so far; `text` says what that means, e.g. "54 blocks, 12 Mgas/s". */
+  /** `done` is a part of the total; `text` describes it, such as "54 blocks, 12 Mgas/s". */
   update(done: number, text: string): void
   stop(): void
 }
 
 const LINE_MS = 5_000
 
-/** @param total in the unit of `update`, e.g. bytes of a file; undefined: nobody knows */
+/** @param total in the unit of `update`, such as bytes; undefined if it is unknown */
 export function startProgress(
   total: number | undefined,
   {
@@ -26,11 +26,11 @@ export function startProgress(
     return seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`
   }
   if (!isTerminal) {
-    let told = started
+    let reportedAt = started
     return {
       update(done, text) {
-        if (now() - told < LINE_MS) return
-        told = now()
+        if (now() - reportedAt < LINE_MS) return
+        reportedAt = now()
         if (total === undefined) log.info(text)
         else log.info(`${Math.floor((done / total) * 100)} %, ${text}, ${leftText(done)} left`)
       },

@@ -1,10 +1,10 @@
-/** Text for a terminal: columns that are aligned, nothing more. */
+/** Formats text in aligned columns. */
 
-/** @param rows of one length; numbers stand to the right */
+/** @param rows rows of equal length; columns of numbers are aligned right */
 export function table(rows: readonly (readonly (string | number)[])[]): string {
-  const texts = rows.map((row) => row.map((cell) => cellOf(cell)))
+  const texts = rows.map((row) => row.map((value) => textOf(value)))
   const widths = (texts[0] ?? []).map((_, at) => Math.max(...texts.map((row) => row[at]!.length)))
-  const isRight = (rows.at(-1) ?? []).map((cell) => typeof cell === 'number')
+  const isRight = (rows.at(-1) ?? []).map((value) => typeof value === 'number')
   return texts
     .map((row) =>
       row
@@ -16,5 +16,5 @@ export function table(rows: readonly (readonly (string | number)[])[]): string {
     .join('')
 }
 
-const cellOf = (cell: string | number): string =>
-  typeof cell === 'number' ? cell.toLocaleString('en-US') : cell
+const textOf = (value: string | number): string =>
+  typeof value === 'number' ? value.toLocaleString('en-US') : value

@@ -1,4 +1,4 @@
-/** `flashnode verify`: whether a data directory holds what its chain says. */
+/** `flashnode verify`: checks if a data directory agrees with its chain. */
 import { defineCommand } from '../../config/command.ts'
 import { integer, needed, option, optional } from '../../config/option.ts'
 import { DB_CACHE_MB, JSON_OUT, WORKING } from '../../config/options.ts'
@@ -6,15 +6,15 @@ import { DB_CACHE_MB, JSON_OUT, WORKING } from '../../config/options.ts'
 export const verify = defineCommand({
   name: 'verify',
   summary:
-    'holds a data directory to its roots, hashes and checksums, and executes its blocks again',
-  heading: 'A data directory',
+    'checks the roots, hashes and checksums of a data directory, and executes its blocks again',
+  heading: 'Data directories',
   examples: ['--datadir DIR', '--datadir DIR --sample 1000'],
   flags: {
-    datadir: needed('DIR', 'the directory to look at; no node may have it open'),
+    datadir: needed('DIR', 'directory to verify; no node may have it open'),
     sample: option('N', optional(integer(1, 10_000_000)), {
       fallback: undefined,
-      text: 'so many blocks and accounts, chosen by chance',
-      shown: 'all',
+      text: 'number of random blocks and accounts to verify',
+      defaultText: 'all',
     }),
     json: JSON_OUT,
     dbCache: WORKING.dbCache,

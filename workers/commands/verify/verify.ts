@@ -1,4 +1,7 @@
-/** `flashnode verify`: opens a directory that nobody has open, has it looked at, and says what is wrong and what to do. */
+/**
+ * `flashnode verify`: opens a directory that no process has open, verifies it, and reports findings
+ * with advice.
+ */
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
@@ -7,19 +10,18 @@ import { StoredChainError } from '../../../engine/storage/blocks/recover.ts'
 import { EmptyStoreError } from '../../../engine/storage/blocks/store.ts'
 import { checkJournal } from '../../../engine/storage/directory/journal.ts'
 import { openDirectory } from '../../../engine/storage/directory/schema.ts'
-import type { Finding } from '../../../engine/verify/findings.ts'
-import { journalFinding } from '../../../engine/verify/journals.ts'
+import { type Finding, journalFinding } from '../../../engine/verify/findings.ts'
 import { type Verified, verify } from '../../../engine/verify/verify.ts'
 import type { WorkingConfig } from '../../config/options.ts'
-import { chainOption, GENESIS_FILE, heldChain } from '../../data/datadir.ts'
+import { chainOption, GENESIS_FILE, storedChain } from '../../data/datadir.ts'
 import type { JobContext } from '../shared/job.ts'
 import { startParts } from '../shared/parts.ts'
-import { say } from '../shared/said.ts'
+import { print } from '../shared/print.ts'
 import { table } from '../shared/table.ts'
 
 const CLOSE_MS = 3_000
-/** Of a table; all that were kept are in the JSON. */
-const SHOWN = 20
+/** Rows of the table; the JSON has all retained findings. */
+const LISTED = 20
 const JOURNALS = ['transactions.journal', 'flashblocks.journal'] as const
 
 type VerifyConfig = Pick<WorkingConfig, 'dbCache' | 'engine'> & {
@@ -28,13 +30,20 @@ type VerifyConfig = Pick<WorkingConfig, 'dbCache' | 'engine'> & {
   readonly json: boolean
 }
 
-/** Their messages say what is wrong. */
+/** Messages of these errors name the cause. */
 export const FAILS = [EmptyStoreError, StoredChainError]
 
-/** Returns the exit status: 1 where something is wrong, or it was stopped before it had seen all. @throws {DirectoryError} {ChainError} {DatabaseError} */
+/**
+ * Returns the exit status: 1 if there is a finding, or if it was stopped early.
+ * @throws {DirectoryError} {ChainError} {DatabaseError}
+ */
 export async function runVerify(config: VerifyConfig, context: JobContext): Promise<number> {
   const { datadir } = config
-  const option = chainOption({ choose: (place) => heldChain(undefined, place) }, datadir, 0)
+  const option = chainOption(
+    { choose: (chainDirectory) => storedChain(undefined, chainDirectory) },
+    datadir,
+    0,
+  )
   const chain = chainSpec(option)
   const database = await openDirectory({
     path: datadir,
@@ -45,7 +54,10 @@ export async function runVerify(config: VerifyConfig, context: JobContext): Prom
   const parts = startParts(context)
   try {
     const verified = await verify({
-      ...{ database, chain, engine: engineByName(config.engine), sample: config.sample },
+      database,
+      chain,
+      engine: engineByName(config.engine),
+      sample: config.sample,
       random: () => randomInt(2 ** 47) / 2 ** 47,
       onStep(step) {
         parts.update(step)
@@ -56,9 +68,9 @@ export async function runVerify(config: VerifyConfig, context: JobContext): Prom
     const journals = JOURNALS.flatMap((name) =>
       journalFinding(name, checkJournal(join(datadir, name))),
     )
-    const found = [...verified.findings.kept, ...journals]
+    const found = [...verified.findings.retained, ...journals]
     const count = verified.findings.count + journals.length
-    await say(config.json ? jsonOf(verified, found, count) : textOf(verified, found, count))
+    await print(config.json ? jsonOf(verified, found, count) : textOf(verified, found, count))
     return count === 0 && verified.isDone ? 0 : 1
   } finally {
     parts.stop()
@@ -71,14 +83,14 @@ function jsonOf({ counts, head, isDone }: Verified, found: readonly Finding[], c
 }
 
 function textOf({ counts, head, isDone }: Verified, found: readonly Finding[], count: number) {
-  const looked = Object.entries(counts).filter(([, seen]) => seen > 0)
-  const lines = [table(looked.map(([name, seen]) => [NAMES[name] ?? name, seen]))]
-  for (const { where, key, block, message, advice } of found.slice(0, SHOWN)) {
+  const nonZero = Object.entries(counts).filter(([, seen]) => seen > 0)
+  const lines = [table(nonZero.map(([name, seen]) => [NAMES[name] ?? name, seen]))]
+  for (const { where, key, block, message, advice } of found.slice(0, LISTED)) {
     const row = [where, key, block === undefined ? undefined : `(block ${block})`]
     lines.push(`wrong: ${row.filter((part) => part !== undefined).join(' ')}: ${message}\n`)
     lines.push(`       ${advice}\n`)
   }
-  if (count > SHOWN) lines.push(`and ${count - SHOWN} more: --json has them\n`)
+  if (count > LISTED) lines.push(`and ${count - LISTED} more: --json lists them\n`)
   const end = isDone ? '' : 'stopped before the end: '
   lines.push(`${end}head ${head}, ${count === 0 ? 'nothing is wrong' : `${count} wrong`}\n`)
   return lines.join('')
@@ -86,11 +98,11 @@ function textOf({ counts, head, isDone }: Verified, found: readonly Finding[], c
 
 const NAMES: Readonly<Record<string, string>> = {
   executed: 'executed again',
-  notExecuted: 'not executed: what they read is not here',
+  notExecuted: 'not executed, because they read state that is not in the directory',
   history: 'rows of history',
   nodes: 'trie nodes',
-  undo: 'blocks that can be undone',
+  undo: 'blocks that can be unwound',
   promises: 'flashblocks in the ledger',
   fetched: 'fetched values',
-  unproven: 'fetched by an older version, without a checksum',
+  unproven: 'values that an older version fetched, without a checksum',
 }

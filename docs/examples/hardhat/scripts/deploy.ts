@@ -5,25 +5,25 @@ import { artifacts, network } from 'hardhat'
 type Receipt = { status: string; contractAddress: string | null; blockNumber: string } | null
 
 const { provider } = await network.connect()
-const ask = <Result>(method: string, ...params: unknown[]) =>
+const request = <Result>(method: string, ...params: unknown[]) =>
   provider.request({ method, params }) as Promise<Result>
 
 const { bytecode } = await artifacts.readArtifact('Counter')
-const [from] = await ask<string[]>('eth_accounts')
+const [from] = await request<string[]>('eth_accounts')
 
 /** Paused, the chain shows what lies between a flashblock and its block. */
 async function preconfirmed(transaction: object) {
-  await ask('dev_pause')
-  const hash = await ask<string>('eth_sendTransaction', { from, ...transaction })
-  await ask('dev_step')
-  await ask('dev_step')
-  const receipt = await ask<Receipt>('eth_getTransactionReceipt', hash)
+  await request('dev_pause')
+  const hash = await request<string>('eth_sendTransaction', { from, ...transaction })
+  await request('dev_step')
+  await request('dev_step')
+  const receipt = await request<Receipt>('eth_getTransactionReceipt', hash)
   assert.equal(receipt?.status, '0x1')
-  const sealed = await ask<{ number: string }>('eth_getBlockByNumber', 'latest', false)
+  const sealed = await request<{ number: string }>('eth_getBlockByNumber', 'latest', false)
   assert.equal(BigInt(receipt.blockNumber), BigInt(sealed.number) + 1n)
-  const { number } = await ask<{ number: string }>('dev_seal')
+  const { number } = await request<{ number: string }>('dev_seal')
   assert.equal(number, receipt.blockNumber)
-  await ask('dev_resume')
+  await request('dev_resume')
   return receipt
 }
 
@@ -31,6 +31,10 @@ const { contractAddress } = await preconfirmed({ data: bytecode })
 console.log(`preconfirmed: the counter is at ${contractAddress}`)
 // The first four bytes of keccak256("increment()") and of keccak256("count()").
 await preconfirmed({ to: contractAddress, data: '0xd09de08a' })
-const count = await ask<string>('eth_call', { to: contractAddress, data: '0x06661abd' }, 'latest')
+const count = await request<string>(
+  'eth_call',
+  { to: contractAddress, data: '0x06661abd' },
+  'latest',
+)
 assert.equal(BigInt(count), 1n)
 console.log(`it counts: ${BigInt(count)}`)

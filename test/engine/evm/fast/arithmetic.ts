@@ -1,4 +1,4 @@
-/** What each function of words computes, by BigInt. */
+/** These functions compute the results of word functions by BigInt. */
 
 const SIZE = 1n << 256n
 const word = (n: bigint) => BigInt.asUintN(256, n)
@@ -40,7 +40,7 @@ export const OPERANDS: Record<string, number> = {
   bswapCopy: 1,
 }
 
-/** A word and bits below 256, or 8 · bits below 31 for signextend. */
+/** The operands are a word and a number of bits below 256, or 8 · bits below 31 for signextend. */
 export const BY_BITS: Record<string, (a: bigint, bits: bigint) => bigint> = {
   shl: (a, bits) => word(a << bits),
   shr: (a, bits) => a >> bits,
@@ -59,17 +59,17 @@ export const TO_NUMBER: Record<string, (a: bigint, b: bigint) => number> = {
   byteLen: (a) => (a === 0n ? 0 : Math.ceil(a.toString(16).length / 2)),
 }
 
-/** Where limbs begin and end, signs turn and digits of a division are the largest. */
+/** The values are at limits of limbs, changes of sign, and the largest digits of a division. */
 export const CORNERS: readonly bigint[] = [
   ...[0n, 1n, 2n, 3n, 7n, 255n, 10n ** 18n, SIZE - 1n, SIZE - 2n, SIZE >> 1n, (SIZE >> 1n) - 1n],
   ...[31n, 32n, 63n, 64n, 65n, 127n, 128n, 129n, 191n, 192n, 193n, 255n].flatMap((bits) => {
     const power = 1n << bits
     return [power, power - 1n, power + 1n, SIZE - power, SIZE - power - 1n].map(word)
   }),
-  // Fields that contracts compute in.
+  // Contracts compute in these fields.
   ...[(1n << 255n) - 19n, 2n ** 256n - 2n ** 32n - 977n],
   0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47n,
-  // Two limbs at the top that are the numerator's as well.
+  // These values share their two top limbs with the numerator.
   0x8000000000000000_0000000000000000_0000000000000000_0000000000000001n,
   0x8000000000000000_0000000000000000_ffffffffffffffff_ffffffffffffffffn,
   0x7fffffffffffffff_ffffffffffffffff_ffffffffffffffff_0000000000000000n,

@@ -1,8 +1,9 @@
 /**
- * What the committed modules must hold: the sources in engine/evm/fast/asm, compiled. All are written with --write; else one goes to
- * standard output. A process of its own: the compiler takes 300 MB.
- * Usage: npm run engine -- [--write] [--module fast|contracts] [--edits JSON, places of the sources that are changed; never with --write]
- *   [FILE…, others than the module's own, to try parts alone]
+ * This command compiles the sources in engine/evm/fast/asm into the committed modules. All are
+ * written with --write; otherwise one goes to standard output. It is a process of its own, because
+ * the compiler takes 300 MB.
+ * Usage: npm run engine -- [--write] [--module fast|contracts] [--edits JSON, changed passages of
+ * the sources; never with --write] [FILE…, others than the module's own, to try parts alone]
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,22 +13,23 @@ import { applyEdits, type Edit } from '../../../kit/edits.ts'
 import { requireFrom } from '../../../kit/own-packages.ts'
 
 const folder = new URL('../../../../engine/evm/fast/', import.meta.url)
-/** Entry and module, below that folder. */
+/** The entry and the module, below that folder. */
 const MODULES = {
   fast: ['asm/index.ts', 'fast.wasm'],
-  contracts: ['asm/contracts.ts', '../precompiles/contracts.wasm'],
+  contracts: ['asm/precompiles/contracts.ts', '../precompiles/contracts.wasm'],
 } as const
 /**
- * Without debug information, so that the bytes depend on the sources alone. Asserts are of the compiler's library, which the engine does
- * not use; the stub runtime never collects: the engine manages its memory.
+ * The module has no debug information, so that its bytes depend on the sources alone. The engine
+ * does not use the library's asserts. The stub runtime never collects garbage, because the engine
+ * manages its memory.
  */
 const FLAGS = ['--runtime', 'stub', '-O3', '--converge', '--noAssert', '--enable', 'simd']
-/** What is changed runs once: compiling it as it stands is quicker than what it would save. */
+/** An edited module runs once, so full optimization would take longer than it saves. */
 const EDITED_FLAGS = ['--runtime', 'stub', '-O1', '--noAssert', '--enable', 'simd']
-/** Where edits are: they name files from the repository's root. */
+/** Edits name files from the repository's root. */
 const FOLDER = 'engine/evm/fast/'
 
-/** The part of the compiler that is used. */
+/** Only this part of the compiler is used. */
 type Compiler = {
   main(
     args: readonly string[],
@@ -51,7 +53,7 @@ const path = requireFrom(folder).resolve('assemblyscript/dist/asc.js')
 const compiler: Compiler = await import(pathToFileURL(path).href)
 const edits = JSON.parse(values.edits) as readonly Edit[]
 if (values.write && edits.length > 0) throw new Error('an edited module is not written')
-// Also of a file that is not compiled along.
+// Edits of files outside of the compilation are checked too.
 for (const { file } of edits)
   applyEdits(file, readFileSync(new URL(`../../../../${file}`, import.meta.url), 'utf8'), edits)
 if (values.write)
@@ -87,7 +89,7 @@ async function compile(entries: readonly string[]): Promise<Uint8Array> {
   return module!
 }
 
-/** null: there is none. */
+/** Reads a source; null: the file does not exist. */
 function source(name: string, within: string): string | null {
   let text: string
   try {

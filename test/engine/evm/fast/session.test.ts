@@ -1,4 +1,7 @@
-/** What the fast engine's sessions do beside what every engine's do: growth, bounds, missing state, traps, hooks that look. */
+/**
+ * The fast engine's sessions have additional properties: growth, limits, missing state, traps, and
+ * hooks that read.
+ */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { BLOCK_FIELDS } from '../../../../engine/evm/block-fields.ts'
@@ -9,7 +12,7 @@ import {
   TrapError,
 } from '../../../../engine/evm/engine.ts'
 import { makeFastEngine } from '../../../../engine/evm/fast/fast.ts'
-import { idleInstances, KEPT_BYTES } from '../../../../engine/evm/fast/instance.ts'
+import { idleInstances, RETAINED_BYTES } from '../../../../engine/evm/fast/instance.ts'
 import { compileModule } from '../../../../engine/evm/fast/module.ts'
 import { makeReferenceEngine } from '../../../../engine/evm/reference/reference.ts'
 import { bytesToBigint } from '../../../../engine/primitives/words.ts'
@@ -33,20 +36,20 @@ const GAS = 10n ** 10n
 
 function openOn(reader: StateReader): Session {
   const session = engine.openSession(reader, BLOCK, PRAGUE)
-  session.beginTransaction()
+  session.startTransaction()
   return session
 }
 const open = (code: string, others: Record<number, WorldAccount> = {}): Session =>
   openOn(world({ 1: RICH, 2: { code }, ...others }))
-/** At once, not by a promise. */
+/** Runs a message, which this engine does without a promise. */
 const run = (session: Session, changes = {}, limits = {}): Outcome =>
   session.run(message(changes), limits) as Outcome
 const push3 = (n: number) => `62${n.toString(16).padStart(6, '0')}`
-/** Runs the body with n … 1 on the stack. The body leaves it as it was. */
+/** Makes a loop that runs the body with n … 1 on the stack, which the body must leave unchanged. */
 const loop = (n: number, body: string) => `${push3(n)} 5b ${body} 6001 90 03 80 6004 57 00`
 
-describe('tables grow', () => {
-  test('slots, accounts, transient slots and the journal, and are undone', () => {
+describe('growth of the engine tables', () => {
+  test('of slots, accounts, transient slots and the journal can be reverted', () => {
     const count = 30_000
     const session = open(loop(count, '80 80 55  80 80 5d  80 31 50'))
     const mark = session.checkpoint()
@@ -54,7 +57,7 @@ describe('tables grow', () => {
     for (const key of [1, 4_321, count])
       expect(session.slot(address(2), word(BigInt(key)))).toEqual(word(BigInt(key)))
     expect(session.diff(mark)[0]!.slots).toHaveLength(count)
-    // Precompiled contracts are not told.
+    // Precompiled contracts are not listed.
     expect(session.accessed()).toHaveLength(count + 1 - 17)
     session.revert(mark)
     expect(session.diff(mark)).toEqual([])
@@ -62,8 +65,8 @@ describe('tables grow', () => {
     session.close()
   })
 
-  test('what a contract reads of them is what it wrote', () => {
-    // Sums transient slot + slot of each n after all are written.
+  test('leaves the values that a contract wrote', () => {
+    // The code writes all slots and transient slots, then sums transient slot + slot of each n.
     const count = 3_000
     const write = `${push3(count)} 5b 80 80 55 80 80 5d 6001 90 03 80 6004 57 50`
     const at = write.replaceAll(' ', '').length / 2
@@ -74,8 +77,9 @@ describe('tables grow', () => {
     )
   })
 
-  test('memory of nested frames moves, and what callers gave stays', () => {
-    // Calls itself with 64 kB of memory each, the depth as calldata; returns depth · 3 from the innermost.
+  test('of nested memory leaves the data of the callers unchanged', () => {
+    // The code calls itself with 64 kB of memory each; the calldata is the depth. The innermost
+    // call returns depth · 3.
     const code =
       '5f35 80 601e 57 6001 62010000 53 6001 90 03 5f52 6020 5f 6020 5f 5f 30 5a f1 50 60205ff3 5b 50 6007 5f52 60205ff3'
     const at = code.replaceAll(' ', '').indexOf('5b506007') / 2
@@ -89,7 +93,7 @@ describe('tables grow', () => {
 const PAGE_BYTES = 65_536
 
 describe('memory', () => {
-  test('of all frames of a call together is bounded, and the contract does not see it', () => {
+  test('of all frames of a call has one bound, at which the run stops', () => {
     // Each frame takes 2 MB and calls itself.
     const session = open('6001 621fffff 53 60015f55 5f5f5f5f5f 30 5af1 00')
     const limits = { memoryBytes: 64 << 20 }
@@ -99,7 +103,7 @@ describe('memory', () => {
     session.close()
   })
 
-  test('of an instance that grew is not kept', () => {
+  test('of an instance that grew is not reused', () => {
     const idle = idleInstances(module)
     const [small, large] = [idle.take(), idle.take()]
     large.exports.memory.grow(600)
@@ -109,10 +113,10 @@ describe('memory', () => {
     expect(idle.take()).not.toBe(large)
   })
 
-  test('of all idle instances together is bounded', () => {
+  test('of all idle instances has one bound', () => {
     const idle = idleInstances(module)
     const taken = Array.from({ length: 3 }, () => idle.take())
-    const growth = (KEPT_BYTES / 2 - taken[0]!.size) / PAGE_BYTES
+    const growth = (RETAINED_BYTES / 2 - taken[0]!.size) / PAGE_BYTES
     for (const { exports } of taken) exports.memory.grow(growth)
     for (const instance of taken) idle.give(instance)
     expect([idle.take(), idle.take()]).toEqual([taken[1], taken[0]])
@@ -122,18 +126,18 @@ describe('memory', () => {
 
 describe('missing state', () => {
   function lazy(isMissing: (n: number) => boolean, code: string): Session {
-    const whole = world({ 1: RICH, 2: { code } })
+    const full = world({ 1: RICH, 2: { code } })
     return openOn({
-      ...whole,
+      ...full,
       account(words, out, at) {
         const low = Buffer.from(words.buffer, words.byteOffset, 20).readUInt16BE(18)
-        return isMissing(low) ? 'missing' : whole.account(words, out, at)
+        return isMissing(low) ? 'missing' : full.account(words, out, at)
       },
       slot: () => 'missing',
     })
   }
 
-  test('all that a run asks for is told, and the run goes on with zero', () => {
+  test('is reported for every read of a run, which continues with zeros', () => {
     const session = lazy((n) => n === 5 || n === 6, `${push(5)} 31 ${push(6)} 31 01 54 50 fe`)
     const outcome = run(session)
     expect(outcome).toMatchObject({ status: 'missing' })
@@ -148,7 +152,7 @@ describe('missing state', () => {
     session.close()
   })
 
-  test('at most 256 keys, and before any other end', () => {
+  test('is reported with at most 256 keys, and instead of any other outcome', () => {
     const many = lazy(() => false, loop(1_000, '80 54 50'))
     const outcome = run(many, { gas: GAS })
     expect(outcome.status === 'missing' && outcome.missing).toHaveLength(256)
@@ -158,26 +162,26 @@ describe('missing state', () => {
 })
 
 test.each(['precise', 'stream'] as const)(
-  'a lost run has a million gas left after each read: %s',
+  'a frame of a lost run has at most a million gas left after a read: %s tier',
   (tier) => {
     const tiered = makeFastEngine(makeReferenceEngine(), { module, tier })
     for (const read of ['5f5450', `${push(5)} 31 50`, `5f5f5f5f5f ${push(3)} 5af1 50`]) {
       let isLost = false
-      const whole = world({ 1: RICH, 2: { code: `${read} 00` }, 3: { code: '5f5450' } })
-      const asked = <T>(presence: T): T => {
+      const full = world({ 1: RICH, 2: { code: `${read} 00` }, 3: { code: '5f5450' } })
+      const query = <T>(presence: T): T => {
         isLost = true
         return presence
       }
       const reader: StateReader = {
-        ...whole,
+        ...full,
         account(words, out, at) {
-          const presence = whole.account(words, out, at)
-          return presence === 'present' ? presence : asked(presence)
+          const presence = full.account(words, out, at)
+          return presence === 'present' ? presence : query(presence)
         },
-        slot: (...of) => asked(whole.slot(...of)),
+        slot: (...of) => query(full.slot(...of)),
       }
       const session = tiered.openSession(reader, BLOCK, PRAGUE)
-      session.beginTransaction()
+      session.startTransaction()
       const gasLeft = (limits: object) => {
         const outcome = run(session, { gas: 3_000_000n }, limits)
         return outcome.status === 'success' ? outcome.gasLeft : undefined
@@ -193,7 +197,7 @@ test.each(['precise', 'stream'] as const)(
 )
 
 test.each(['precise', 'stream'] as const)(
-  'fields of the block that are read are told: %s',
+  'a session reports the block fields that its runs read: %s tier',
   (tier) => {
     const tiered = makeFastEngine(makeReferenceEngine(), { module, tier })
     const { coinbase, timestamp, number, prevRandao } = BLOCK_FIELDS
@@ -211,10 +215,10 @@ test.each(['precise', 'stream'] as const)(
       ['4a', blobBaseFee],
     ]
     for (const [code, read] of rows) {
-      // What the run of another one has read is told too, what a frame that reverts has read as well.
+      // The fields read by an earlier run count too, and those of a frame that reverts.
       const reader = world({ 1: RICH, 2: { code: `${code} 5f5ffd` }, 3: { code: '4200' } })
       const session = tiered.openSession(reader, BLOCK, PRAGUE)
-      session.beginTransaction()
+      session.startTransaction()
       expect(session.fieldsRead()).toBe(0)
       run(session)
       expect([code, session.fieldsRead()]).toEqual([code, read])
@@ -227,13 +231,13 @@ test.each(['precise', 'stream'] as const)(
   },
 )
 
-test('a deadline ends loops, long opcodes and calls in time', () => {
-  // Of this thread: V8's others compile and collect meanwhile.
+test('a deadline stops loops, long opcodes and calls in time', () => {
+  // The time counts only this thread, because V8's others compile and collect meanwhile.
   const used = () => {
     const { user, system } = process.threadCpuUsage()
     return user + system
   }
-  // A busy or slow processor takes longer for everything: some 5 ms for this on an idle one.
+  // The bound scales with this job, which takes some 5 ms on an idle processor.
   const bytes = new Uint8Array(8_000_000)
   const from = used()
   createHash('sha256').update(bytes).digest()
@@ -255,35 +259,36 @@ test('a deadline ends loops, long opcodes and calls in time', () => {
     session.close()
     return over
   }
-  // Other processes take the caches meanwhile: the shortest of three counts.
+  // Other processes evict the caches meanwhile, so the minimum of three counts.
   for (const code of codes)
     expect(Math.min(...[code, code, code].map(overrun)), code).toBeLessThan(bound)
 })
 
-test('the clock is looked at for memory that grows and for what is returned', () => {
-  // MB PUSH0 REVERT; and with a hundred calls of it: nothing but memory.
+test('growing memory and returning data count towards the next look at the clock', () => {
+  // Account 3 runs MB PUSH0 REVERT, and the code calls it a hundred times; only memory costs time.
   const code = '5f5f5f5f5f 6003 5a f1 50'.repeat(100)
   const session = open(code, { 3: { code: '62100000 5f fd' } })
-  let looks = 0
+  let checks = 0
   const isExpired = () => {
-    looks++
+    checks++
     return false
   }
   expect(run(session, { gas: GAS }, { isExpired }).status).toBe('success')
-  // A megabyte, grown, returned and copied, is worth 49,152 of the 100,000 units between two looks.
-  expect(looks).toBeGreaterThan(40)
+  // A megabyte that is grown, returned and copied counts 49,152 of the 100,000 units between two
+  // checks.
+  expect(checks).toBeGreaterThan(40)
   session.close()
 })
 
-test('after a trap the session is lost, and its instance', () => {
-  const whole = world({ 1: RICH, 2: { code: `${push(5)} 31` } })
+test('a session throws TrapError after a trap, and a new session works', () => {
+  const full = world({ 1: RICH, 2: { code: `${push(5)} 31` } })
   let traps = true
   const session = openOn({
-    ...whole,
+    ...full,
     account(words, out, at) {
       const low = Buffer.from(words.buffer, words.byteOffset, 20).readUInt16BE(18)
       if (traps && low === 5) throw new WebAssembly.RuntimeError('unreachable')
-      return whole.account(words, out, at)
+      return full.account(words, out, at)
     },
   })
   expect(() => run(session)).toThrow(TrapError)
@@ -293,7 +298,7 @@ test('after a trap the session is lost, and its instance', () => {
   expect(run(open('00'))).toMatchObject({ status: 'success' })
 })
 
-test('hooks may look at the session while it runs', () => {
+test('hooks can read the session during a run', () => {
   const seen: unknown[] = []
   const session = open(`60095f55 5f54 50 60ff5f53 60015fa0`, {
     3: { code: '6001', storage: { 7: 8n } },
@@ -301,7 +306,7 @@ test('hooks may look at the session while it runs', () => {
   let n = 0
   const sink: TraceSink = {
     step() {
-      // Makes entries of its own, so that tables and memory grow under the run.
+      // The hook makes its own entries, so that tables and memory grow during the run.
       for (let more = 0; more < 400; more++) session.slot(address(3), word(BigInt(1000 + n++)))
       seen.push([
         bytesToBigint(session.slot(address(2), word(0n))),
@@ -324,7 +329,7 @@ test('hooks may look at the session while it runs', () => {
   session.close()
 })
 
-test('sessions that are open at once have instances of their own', () => {
+test('sessions that are open at the same time have separate instances', () => {
   const sessions = Array.from({ length: 6 }, (_, n) =>
     open('', { 9: { storage: { 1: BigInt(n + 1) } } }),
   )

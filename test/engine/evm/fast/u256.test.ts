@@ -1,4 +1,4 @@
-/** The engine's words against BigInt, and its hash against another implementation. */
+/** The engine's words are compared with BigInt, and its hash with another implementation. */
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -9,28 +9,29 @@ let memory: WebAssembly.Memory
 let exported: Record<string, (...args: readonly (number | bigint)[]) => number>
 
 beforeAll(async () => {
-  const module = await compiled('asm/u256.ts', 'asm/divide.ts', 'asm/keccak.ts')
+  const names = ['u256', 'divide', 'keccak']
+  const module = await compiled(...names.map((name) => `asm/primitives/${name}.ts`))
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module))
   memory = (exports as { readonly memory: WebAssembly.Memory }).memory
   exported = exports as typeof exported
 })
 
-/** Words of the test, behind what the module has for itself. */
-const AT = [0, 1, 2, 3].map((place) => 32_768 + 32 * place)
+/** The test's words are in memory after the module's own data. */
+const AT = [0, 1, 2, 3].map((operand) => 32_768 + 32 * operand)
 
-function put(place: number, value: bigint): void {
+function put(operand: number, value: bigint): void {
   const view = new DataView(memory.buffer)
   for (const limb of [0, 1, 2, 3])
-    view.setBigUint64(AT[place]! + 8 * limb, value >> BigInt(64 * limb), true)
+    view.setBigUint64(AT[operand]! + 8 * limb, value >> BigInt(64 * limb), true)
 }
 
-function get(place: number): bigint {
-  const limbs = new BigUint64Array(memory.buffer, AT[place], 4)
+function get(operand: number): bigint {
+  const limbs = new BigUint64Array(memory.buffer, AT[operand], 4)
   return limbs.reduceRight((word, limb) => (word << 64n) | limb, 0n)
 }
 
-/** All results, with the result's place apart and in each operand's. */
-function everyPlace(name: string, operands: readonly bigint[]): bigint[] {
+/** Gives all results, with the result at its own address and at each operand's address. */
+function everySlot(name: string, operands: readonly bigint[]): bigint[] {
   return [0, ...operands.map((_, at) => at + 1)].map((to) => {
     for (const [at, operand] of operands.entries()) put(at + 1, operand)
     exported[name]!(AT[to]!, ...operands.map((_, at) => AT[at + 1]!))
@@ -51,20 +52,20 @@ const word = fc.oneof(
 )
 const RUNS = { numRuns: 5_000 }
 
-describe('words', () => {
-  test.each(Object.keys(ON_WORDS))('%s', (name) => {
+describe('a word function', () => {
+  test.each(Object.keys(ON_WORDS))('gives the result of BigInt: %s', (name) => {
     const expected = ON_WORDS[name]!
     const count = OPERANDS[name] ?? 2
     const check = (operands: readonly bigint[]) => {
       const result = expected(...operands)
-      expect(everyPlace(name, operands)).toEqual(Array(count + 1).fill(result))
+      expect(everySlot(name, operands)).toEqual(Array(count + 1).fill(result))
     }
     if (count === 2) for (const a of CORNERS) for (const b of CORNERS) check([a, b])
     const operands = fc.array(word, { minLength: count, maxLength: count })
     fc.assert(fc.property(operands, check), RUNS)
   })
 
-  test.each(Object.keys(BY_BITS))('%s', (name) => {
+  test.each(Object.keys(BY_BITS))('gives the result of BigInt: %s', (name) => {
     for (const a of CORNERS)
       for (let bits = 0n; bits < 256n; bits++) checkBy(name, a, [bits, BY_BITS[name]!(a, bits)])
     fc.assert(
@@ -82,7 +83,7 @@ describe('words', () => {
     }
   }
 
-  test('signextend', () => {
+  test('gives the result of BigInt: signextend', () => {
     fc.assert(
       fc.property(word, fc.bigInt({ min: 0n, max: 30n }), (a, k) => {
         for (const to of [0, 1]) {
@@ -95,7 +96,7 @@ describe('words', () => {
     )
   })
 
-  test.each(Object.keys(TO_NUMBER))('%s', (name) => {
+  test.each(Object.keys(TO_NUMBER))('gives the result of BigInt: %s', (name) => {
     const check = (a: bigint, b: bigint) => {
       put(1, a)
       put(2, b)
@@ -105,7 +106,7 @@ describe('words', () => {
     fc.assert(fc.property(word, word, check), RUNS)
   })
 
-  test('mulFull', () => {
+  test('gives the result of BigInt: mulFull', () => {
     fc.assert(
       fc.property(word, word, (a, b) => {
         put(2, a)
@@ -124,11 +125,11 @@ describe('keccak256', () => {
     exported['keccak256']!(AT[0]!, AT[1]!, input.length)
     expect(new Uint8Array(memory.buffer, AT[0], 32)).toEqual(keccak_256(input))
   }
-  test('every length up to three blocks', () => {
+  test('hashes every length up to three blocks like noble', () => {
     for (let length = 0; length <= 3 * 136 + 1; length++)
       check(Uint8Array.from({ length }, (_, at) => at * 7 + length))
   })
-  test('any bytes', () => {
+  test('hashes random bytes like noble', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 2_000 }), check), { numRuns: 500 })
   })
 })

@@ -1,4 +1,6 @@
-/** A precompiled contract that fails says why in go-ethereum's words, in the outcome and to whoever traces. */
+/**
+ * A precompiled contract that fails gives go-ethereum's reason, in the outcome and in the trace.
+ */
 import { describe, expect, test } from 'vitest'
 import { makeReferenceEngine } from '../../../../engine/evm/reference/reference.ts'
 import { bytesToHex } from '../../../../engine/primitives/hex.ts'
@@ -43,17 +45,17 @@ const CASES: readonly [contract: number, words: string, input: Uint8Array][] = [
   [15, 'invalid input length', new Uint8Array(0)],
 ]
 
-describe.each(CASES)('0x%i: %s', (contract, words, input) => {
+describe.each(CASES)('precompiled contract %i that fails with "%s"', (contract, words, input) => {
   const engine = makeReferenceEngine()
   const GAS = 1_000_000n
 
-  test('called by a transaction', async () => {
+  test('halts a transaction with this reason, which is also in the trace', async () => {
     const session = engine.openSession(world({}), BLOCK, RULES)
     const exits: unknown[] = []
     session.setTrace({
       exit: (error, used, output) => exits.push([error, used, bytesToHex(output)]),
     })
-    session.beginTransaction()
+    session.startTransaction()
     const outcome = await session.run(
       message({ to: bigintToBytes(BigInt(contract), 20), input, gas: GAS }),
     )
@@ -61,13 +63,14 @@ describe.each(CASES)('0x%i: %s', (contract, words, input) => {
     expect(exits).toEqual([[words, GAS, '0x']])
   })
 
-  test('called by a contract, which goes on', async () => {
-    // The calldata goes to memory, then a call with 100,000 gas; returns whether it succeeded.
+  test('fails the call of a contract, which continues', async () => {
+    // The calldata goes to memory, then a call with 100,000 gas; the code returns whether the call
+    // succeeded.
     const code = `36 5f 5f 37 5f 5f 36 5f 5f 60${contract.toString(16).padStart(2, '0')} 620186a0 f1 5f 52 6020 5f f3`
     const session = engine.openSession(world({ 300: { code } }), BLOCK, RULES)
     const exits: unknown[] = []
     session.setTrace({ exit: (error, used) => exits.push([error, used]) })
-    session.beginTransaction()
+    session.startTransaction()
     const outcome = await session.run(message({ to: address(300), input, gas: GAS }))
     expect(outcome).toMatchObject({ status: 'success', output: word(0n) })
     expect(exits[0]).toEqual([words, 100_000n])

@@ -1,4 +1,7 @@
-/** Contracts of curves by fast libraries give what noble gives, outputs and faults, also where input is at an edge or wrong. */
+/**
+ * Contracts of curves by fast libraries give the outputs and faults of noble, also for edge cases
+ * and wrong input.
+ */
 import { bls12_381 } from '@noble/curves/bls12-381.js'
 import { bn254 } from '@noble/curves/bn254.js'
 import { p256 } from '@noble/curves/nist.js'
@@ -11,12 +14,13 @@ import { bigintToBytes, concatBytes } from '../../../../engine/primitives/words.
 import { claimOf, trueClaim } from '../../../fixtures/noble/claims.ts'
 import { NOBLE } from '../../../fixtures/noble/contracts.ts'
 import { POINTS } from '../../../fixtures/noble/points.ts'
+import { propertyRuns } from '../../../kit/property-runs.ts'
 
 const TABLE = precompilesOf({ spec: 'osaka', chainId: 1n, precompiles: undefined })
 const GAS = 1n << 40n
 const noPoll = () => {}
-/** How often, next to what is fixed: more by hand. */
-const RUNS = Number(process.env['PRECOMPILE_RUNS'] ?? 20)
+/** The number of random runs besides the fixed ones; runs by hand have more. */
+const RUNS = Number(process.env['PRECOMPILE_RUNS'] ?? propertyRuns(20))
 
 const own = (address: number, input: Bytes): string => {
   const result = TABLE.get(address)!(input, GAS, noPoll)
@@ -33,7 +37,7 @@ function check(address: number, input: Bytes): void {
   expect(own(address, input), bytesToHex(input)).toBe(byNoble(address, input))
 }
 
-/** Each input, and random ones. */
+/** Compares the fixed inputs, and random ones. */
 function compare(address: number, input: fc.Arbitrary<Bytes>, fixed: readonly Bytes[] = []): void {
   for (const each of fixed) check(address, each)
   fc.assert(
@@ -49,7 +53,10 @@ const factorOf = (order: bigint) =>
   fc.oneof(fc.constantFrom(0n, 1n, 2n, order - 1n, order, order + 1n, (1n << 256n) - 1n), number)
 const scalarOf = (order: bigint) => factorOf(order).map((k) => bigintToBytes(k, 32))
 
-/** Mostly good ones. `bad` are bytes of field elements that are none, `elements` how many a point has. */
+/**
+ * Draws points that are mostly good. `bad` are bytes of invalid field elements, `elements` is the
+ * number of elements in a point.
+ */
 function pointOf(
   kind: keyof typeof POINTS,
   {
@@ -89,56 +96,56 @@ function pointOf(
   )
 }
 
-const joined = (...parts: readonly fc.Arbitrary<Bytes>[]) =>
+const concat = (...parts: readonly fc.Arbitrary<Bytes>[]) =>
   fc.tuple(...parts).map((each) => concatBytes(...each))
-/** Of any length, also none. */
-const listOf = (item: fc.Arbitrary<Bytes>, most: number) =>
-  fc.array(item, { maxLength: most }).map((items) => concatBytes(...items))
+/** Draws a list of any length, also an empty one. */
+const listOf = (item: fc.Arbitrary<Bytes>, max: number) =>
+  fc.array(item, { maxLength: max }).map((items) => concatBytes(...items))
 const cut = (input: fc.Arbitrary<Bytes>) =>
   fc.tuple(input, fc.nat(40)).map(([bytes, less]) => bytes.subarray(0, -1 - less))
 
-describe('BN254', () => {
+describe('the BN254 contracts', () => {
   const numbers = { order: R.bn, prime: P.bn, bytes: 32 }
   const [g1, g2] = [pointOf('bnG1', numbers), pointOf('bnG2', numbers)]
   const { bnG1, bnG2 } = POINTS
 
-  test('sum', () => {
+  test('add points like noble', () => {
     const [one, minusOne] = [bnG1.of(1n), bnG1.of(R.bn - 1n)]
     const edges = [concatBytes(one, one), concatBytes(one, minusOne), one, new Uint8Array(0)]
-    compare(6, joined(g1, g1), edges)
-    compare(6, cut(joined(g1, g1)))
+    compare(6, concat(g1, g1), edges)
+    compare(6, cut(concat(g1, g1)))
   })
-  test('product', () => {
-    compare(7, joined(g1, scalarOf(R.bn)))
-    compare(7, cut(joined(g1, scalarOf(R.bn))))
+  test('multiply a point like noble', () => {
+    compare(7, concat(g1, scalarOf(R.bn)))
+    compare(7, cut(concat(g1, scalarOf(R.bn))))
   })
-  test('pairings', { timeout: 600_000 + RUNS * 1000 }, () => {
+  test('compute pairings like noble', { timeout: 600_000 + RUNS * 1000 }, () => {
     const cancelling = [bnG1.of(6n), bnG2.of(1n), bnG1.of(R.bn - 2n), bnG2.of(3n)]
     const strangers = bnG2.strange().map((point) => concatBytes(bnG1.of(1n), point))
     const infinite = strangers.map((pair) => concatBytes(new Uint8Array(64), pair.subarray(64)))
-    compare(8, listOf(joined(g1, g2), 6), [concatBytes(...cancelling), ...strangers, ...infinite])
-    compare(8, cut(joined(g1, g2)))
+    compare(8, listOf(concat(g1, g2), 6), [concatBytes(...cancelling), ...strangers, ...infinite])
+    compare(8, cut(concat(g1, g2)))
   })
 })
 
-describe('BLS12-381', () => {
+describe('the BLS12-381 contracts', () => {
   const numbers = { order: R.bls, prime: P.bls, bytes: 64 }
   const groups = [
     ['G1', 11, POINTS.blsG1, pointOf('blsG1', numbers)],
     ['G2', 13, POINTS.blsG2, pointOf('blsG2', numbers)],
   ] as const
 
-  test.each(groups)('sum in %s', (_, address, { of, strange }, point) => {
+  test.each(groups)('add points of %s like noble', (_, address, { of, strange }, point) => {
     const [one, minusOne] = [of(1n), of(R.bls - 1n)]
     const pairs = [one, ...strange()].flatMap((a) => strange().map((b) => concatBytes(a, b)))
-    compare(address, joined(point, point), [concatBytes(one, minusOne), ...pairs])
-    compare(address, cut(joined(point, point)))
+    compare(address, concat(point, point), [concatBytes(one, minusOne), ...pairs])
+    compare(address, cut(concat(point, point)))
   })
   test.each(groups)(
-    'sum of products in %s',
+    'add products of %s like noble',
     { timeout: 600_000 + RUNS * 2000 },
     (_, at, kind, point) => {
-      const term = joined(point, scalarOf(R.bls))
+      const term = concat(point, scalarOf(R.bls))
       const strangers = kind.strange().map((each) => concatBytes(each, bigintToBytes(5n, 32)))
       compare(at + 1, listOf(term, 6), strangers)
       compare(at + 1, cut(term))
@@ -148,7 +155,7 @@ describe('BLS12-381', () => {
       check(at + 1, concatBytes(...many))
     },
   )
-  test('pairings', { timeout: 600_000 + RUNS * 1000 }, () => {
+  test('compute pairings like noble', { timeout: 600_000 + RUNS * 1000 }, () => {
     const { blsG1, blsG2 } = POINTS
     const cancelling = [blsG1.of(6n), blsG2.of(1n), blsG1.of(R.bls - 2n), blsG2.of(3n)]
     const strangers = [
@@ -156,7 +163,7 @@ describe('BLS12-381', () => {
       ...blsG2.strange().map((second) => concatBytes(blsG1.of(1n), second)),
       ...blsG2.strange().map((second) => concatBytes(new Uint8Array(128), second)),
     ]
-    const pair = joined(groups[0][3], groups[1][3])
+    const pair = concat(groups[0][3], groups[1][3])
     compare(15, listOf(pair, 5), [concatBytes(...cancelling), ...strangers])
     compare(15, cut(pair))
   })
@@ -167,27 +174,27 @@ describe('BLS12-381', () => {
       fc.bigInt({ min: 0n, max: P.bls - 1n }),
     )
     .map((n) => bigintToBytes(n, 64))
-  test('maps', () => {
+  test('map field elements to points like noble', () => {
     const small = [0n, 1n, P.bls - 1n].map((n) => bigintToBytes(n, 64))
     compare(16, element, small)
     compare(16, cut(element))
     compare(
       17,
-      joined(element, element),
+      concat(element, element),
       small.flatMap((a) => small.map((b) => concatBytes(a, b))),
     )
-    compare(17, cut(joined(element, element)))
+    compare(17, cut(concat(element, element)))
   })
 })
 
-describe('point evaluation', () => {
+describe('the point evaluation contract', () => {
   const scalar = fc.oneof(
     fc.constantFrom(0n, 1n, R.bls - 1n),
     number.map((n) => n % R.bls),
   )
   const valid = fc.tuple(scalar, scalar, scalar).map((numbers) => trueClaim(...numbers))
 
-  test('true claims are', () => {
+  test('accepts true claims', () => {
     fc.assert(
       fc.property(valid, (input) => {
         expect(own(10, input)).toMatch(/^0x0{60}1000/)
@@ -196,7 +203,9 @@ describe('point evaluation', () => {
     )
     compare(10, valid)
   })
-  test('wrong ones', { timeout: 600_000 + RUNS * 1000 }, () => {
+  test('gives the output or fault of noble for wrong claims', {
+    timeout: 600_000 + RUNS * 1000,
+  }, () => {
     const flipped = fc.tuple(valid, fc.nat(191), fc.nat(7)).map(([input, at, bit]) => {
       const bad = Uint8Array.from(input)
       bad[at]! ^= 1 << bit
@@ -250,7 +259,7 @@ describe('P256VERIFY', () => {
     return concatBytes(message, signature, p256.getPublicKey(word(key), false).subarray(1))
   })
 
-  test('true signatures are', () => {
+  test('accepts valid signatures', () => {
     fc.assert(
       fc.property(signed, (input) => {
         expect(own(256, input)).toBe(`0x${'1'.padStart(64, '0')}`)
@@ -259,7 +268,7 @@ describe('P256VERIFY', () => {
     )
     compare(256, signed)
   })
-  test('wrong ones', () => {
+  test('gives the output of noble for changed and cut input', () => {
     const flipped = fc.tuple(signed, fc.nat(159), fc.nat(7)).map(([input, at, bit]) => {
       const bad = Uint8Array.from(input)
       bad[at]! ^= 1 << bit
@@ -268,12 +277,12 @@ describe('P256VERIFY', () => {
     compare(256, flipped)
     compare(256, cut(signed))
   })
-  test('edges', () => {
+  test('gives the output of noble for edge cases of numbers and keys', () => {
     const { x, y } = p256.Point.BASE
     const key = concatBytes(word(x), word(y))
     const opposite = concatBytes(word(x), word(p256.Point.Fp.ORDER - y))
     const numbers = [0n, 1n, 2n, x % N, N - 1n, N, N + 1n].map(word)
-    // The digest r makes the share of G equal to the key, so that the sum is a double or infinity.
+    // The digest r makes the share of G equal to the key. The sum is then a doubling or infinity.
     for (const r of numbers)
       for (const s of numbers)
         for (const message of [word(0n), r, word(N - 1n)])

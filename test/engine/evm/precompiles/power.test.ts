@@ -1,4 +1,7 @@
-/** Powers modulo a number, by WebAssembly where a word holds it, against multiplication of BigInts. */
+/**
+ * Modular powers, by WebAssembly where the modulus fits a word, are compared with multiplication of
+ * BigInts.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { power } from '../../../../engine/evm/precompiles/power.ts'
@@ -25,7 +28,7 @@ const exponent = fc
   .tuple(fc.nat(3), fc.uint8Array({ maxLength: 200 }))
   .map(([zeros, bytes]) => Uint8Array.from([...new Uint8Array(zeros), ...bytes]))
 
-test('any base, exponent and modulus', () => {
+test('a modular power is the result of repeated multiplication', () => {
   fc.assert(
     fc.property(number, exponent, modulus, (base, exponent, modulus) => {
       const expected = byMultiplication(base, bytesToBigint(exponent), modulus)
@@ -35,7 +38,7 @@ test('any base, exponent and modulus', () => {
   )
 })
 
-test('a long exponent is interrupted', () => {
+test('the poll function can interrupt the power of a long exponent', () => {
   let polls = 0
   const long = new Uint8Array(20_000).fill(0xff)
   const stop = () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { BEACON_ROOTS, BLOCK_HASHES } from '../../../../engine/chainspec/genesis.ts'
 import { rulesOf } from '../../../../engine/chainspec/rules.ts'
-import { BEACON_ROOTS, BLOCK_HASHES } from '../../../../engine/chainspec/system-contracts.ts'
 import { buildHeader, openBlock } from '../../../../engine/execution/block/block.ts'
 import { checkForm } from '../../../../engine/execution/transaction/validation.ts'
-import { encodeHeader } from '../../../../engine/primitives/header-codec.ts'
+import { encodeHeader } from '../../../../engine/primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../../engine/primitives/keccak.ts'
 import { orderedRoot } from '../../../../engine/primitives/ordered-root.ts'
@@ -28,18 +28,21 @@ import { address, bytes, word, worldDiff } from '../../../fixtures/world.ts'
 describeEngines((engine) => {
   const block = (options: BlockOptions = {}) => openTestBlock({ engine, ...options })
 
-  /** baseFeeScalar 2, blobBaseFeeScalar 3; operator fee scalar 4, constant 5, DA footprint scalar 400. */
+  /**
+   * baseFeeScalar 2, blobBaseFeeScalar 3; operator fee scalar 4, constant 5, DA footprint scalar
+   * 400.
+   */
   const L1 = {
     1: 1_000_000_000n,
     3: (2n << 96n) | (3n << 64n),
     7: 2_000_000_000n,
     8: (400n << 96n) | (4n << 64n) | 5n,
   }
-  /** The smallest estimate, 100 bytes: 100 × (2 × 16 × 10^9 + 3 × 2 × 10^9) / 10^6. */
+  /** The smallest estimate is 100 bytes: 100 × (2 × 16 × 10^9 + 3 × 2 × 10^9) / 10^6. */
   const L1_FEE = 3_800_000n
 
-  describe('a transaction that pays', () => {
-    test('Jovian: tip, base fee, L1 fee and operator fee each go to their own', async () => {
+  describe('a paying transaction', () => {
+    test('on Jovian pays the tip and the three fees, each to its own account', async () => {
       const { block: open } = block({ l1: L1 })
       const result = await open.execute(transaction({ value: 3n }))
       expect(result.status).toBe('executed')
@@ -67,14 +70,14 @@ describeEngines((engine) => {
       })
     })
 
-    test('Isthmus: the operator scalar counts millionths, nothing is metered as DA', async () => {
+    test('on Isthmus pays the operator scalar in millionths, and no DA is metered', async () => {
       const { block: open } = block({ l1: { ...L1, 8: (4_000_000n << 64n) | 5n }, fork: 'isthmus' })
       await open.execute(transaction())
       expect(balanceIn(await open.diff(), VAULTS.operator)).toBe(21_000n * 4n + 5n)
       expect(open.sums().blobGasUsed).toBe(0n)
     })
 
-    test('Ethereum: the base fee is burned', async () => {
+    test('on Ethereum burns the base fee', async () => {
       const { block: open } = block({ fork: 'ethereum' })
       await open.execute(transaction({ value: 1n }))
       const diff = await open.diff()
@@ -84,11 +87,11 @@ describeEngines((engine) => {
     })
   })
 
-  describe('block', () => {
-    test('system calls write the parent hash and the beacon root', async () => {
+  describe('a block', () => {
+    test('writes the parent hash and the beacon root by system calls', async () => {
       const store = { code: '5f355f55', nonce: 1n } // SSTORE(0, CALLDATALOAD(0))
       const { block: bare } = block()
-      await bare.begin()
+      await bare.start()
       expect(await bare.diff()).toEqual([])
       const [contract] = worldDiff({ 1: store })
       const reader = memoryReader({
@@ -100,7 +103,7 @@ describeEngines((engine) => {
         reader,
         attributes: ATTRIBUTES,
       })
-      await open.begin()
+      await open.start()
       expect((await open.diff()).map((change) => [change.address, change.slots[0]!.after])).toEqual(
         [
           [hexToBytes(BEACON_ROOTS), ATTRIBUTES.parentBeaconBlockRoot],
@@ -110,7 +113,7 @@ describeEngines((engine) => {
       expect(open.gasUsed).toBe(0n)
     })
 
-    test('sums, receipts root and header of two transactions', async () => {
+    test('has the sums, receipts root and header of its transactions', async () => {
       const { block: open } = block({ l1: L1, accounts: { 3: { code: '602a5f5260205fa0' } } })
       await open.execute(deposit())
       await open.execute(transaction({ to: address(3) }))
@@ -135,7 +138,7 @@ describeEngines((engine) => {
       expect(encodeHeader(header).length).toBeGreaterThan(600)
     })
 
-    test('revert goes back to a checkpoint; the same transactions give the same sums again', async () => {
+    test('can be reverted to a checkpoint, and then gives the same sums again', async () => {
       const { block: open } = block({ l1: L1 })
       const empty = open.checkpoint()
       await open.execute(transaction())
@@ -152,7 +155,7 @@ describeEngines((engine) => {
       expect(open.sums()).toEqual(sums)
     })
 
-    test('stopped leaves the block as it was', async () => {
+    test('is unchanged by a transaction that was stopped', async () => {
       const { block: open } = block({ accounts: { 3: { code: '5b5f56' } } })
       const spin = transaction({ to: address(3), input: bytes('01') })
       expect(await open.execute(spin, { isExpired: () => true })).toEqual({
@@ -167,7 +170,7 @@ describeEngines((engine) => {
     })
   })
 
-  describe('what a contract reads of an OP block', () => {
+  describe('a contract in an OP block reads', () => {
     const { prevRandao, coinbase, gasLimit, baseFee, number, timestamp } = ATTRIBUTES
     const cases: [name: string, opcode: string, value: bigint][] = [
       ['COINBASE', '41', BigInt(bytesToHex(coinbase))],
@@ -182,7 +185,7 @@ describeEngines((engine) => {
       ['GASPRICE', '3a', 9n],
     ]
     test.each(cases)('%s', async (_, code, value) => {
-      // Stored with 1 more, because a slot that stays 0 is no change.
+      // The code stores the value plus 1, because a slot that stays 0 is no change.
       const { block: open } = block({ l1: L1, accounts: { 3: { code: `${code}6001015f55` } } })
       expect((await open.execute(transaction({ to: address(3) }))).status).toBe('executed')
       const change = (await open.diff()).find(
@@ -192,7 +195,7 @@ describeEngines((engine) => {
     })
   })
 
-  describe('deposits', () => {
+  describe('a deposit', () => {
     const DEPOSITOR = address(0xd0)
     const accounts = {
       3: { code: '00' },
@@ -212,22 +215,22 @@ describeEngines((engine) => {
         { status: 1, gasUsed: 21_000n, balance: 3n },
       ],
       [
-        'revert keeps the mint',
+        'a revert keeps the mint',
         { to: address(4), mint: 5n, value: 1n },
         { status: 0, gasUsed: 43_109n, balance: 15n },
       ],
       [
-        'halt takes all gas',
+        'a halt uses all gas',
         { to: address(5), mint: 5n },
         { status: 0, gasUsed: 100_000n, balance: 15n },
       ],
       [
-        'value too high',
+        'a value above the balance',
         { to: address(3), mint: 5n, value: 16n },
         { status: 0, gasUsed: 100_000n, balance: 15n },
       ],
       [
-        'gas below intrinsic',
+        'less than the intrinsic gas',
         { to: address(3), mint: 5n, gasLimit: 20_000n },
         { status: 0, gasUsed: 20_000n, balance: 15n },
       ],
@@ -237,7 +240,7 @@ describeEngines((engine) => {
         { status: 1, gasUsed: 53_006n, balance: 10n },
       ],
     ]
-    test.each(cases)('%s', async (_, changes, { status, gasUsed, balance }) => {
+    test.each(cases)('is executed: %s', async (_, changes, { status, gasUsed, balance }) => {
       const { block: open } = block({ l1: L1, accounts })
       const result = await open.execute(deposit(changes))
       expect(result).toMatchObject({
@@ -257,30 +260,33 @@ describeEngines((engine) => {
       const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
       expect(sender!.after).toMatchObject({ nonce: 7n, balance })
       expect(open.sums().blobGasUsed).toBe(0n)
-      // No coinbase, no vault.
+      // Neither the coinbase nor a vault changes.
       expect(diff.length).toBeLessThanOrEqual(2)
     })
 
     const LAST = 2n ** 64n - 1n
     test.each([
-      // As in op-geth the creation is not begun: its gas comes back, and the nonce stays.
+      // The creation does not start, like in op-geth: its gas is returned, and the nonce stays.
       ['a creation', { to: undefined, input: bytes('00') }, 0, 53_006n, LAST],
-      ['another', { to: address(3) }, 1, 21_000n, 0n],
-      ['one that fails', { to: address(3), gasLimit: 20_000n }, 0, 20_000n, 0n],
-    ])('at the last nonce: %s', async (_, changes, status, gasUsed, nonce) => {
-      const own = { ...accounts, 208: { balance: 10n, nonce: LAST } }
-      const { block: open } = block({ l1: L1, accounts: own })
-      const result = await open.execute(deposit({ mint: 5n, ...changes }))
-      expect(result).toMatchObject({
-        status: 'executed',
-        executed: { receipt: { status, gasUsed, depositNonce: LAST } },
-      })
-      const diff = await open.diff()
-      const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
-      expect(sender!.after).toMatchObject({ nonce, balance: 15n })
-    })
+      ['a transfer', { to: address(3) }, 1, 21_000n, 0n],
+      ['a deposit that fails', { to: address(3), gasLimit: 20_000n }, 0, 20_000n, 0n],
+    ])(
+      'at the last nonce is executed as in op-geth: %s',
+      async (_, changes, status, gasUsed, nonce) => {
+        const own = { ...accounts, 208: { balance: 10n, nonce: LAST } }
+        const { block: open } = block({ l1: L1, accounts: own })
+        const result = await open.execute(deposit({ mint: 5n, ...changes }))
+        expect(result).toMatchObject({
+          status: 'executed',
+          executed: { receipt: { status, gasUsed, depositNonce: LAST } },
+        })
+        const diff = await open.diff()
+        const sender = diff.find((change) => Buffer.compare(change.address, DEPOSITOR) === 0)
+        expect(sender!.after).toMatchObject({ nonce, balance: 15n })
+      },
+    )
 
-    test('the system’s own are no more', async () => {
+    test('of the system is refused after Regolith', async () => {
       const { block: open } = block()
       expect(await open.execute(deposit({ isSystemTransaction: true }))).toEqual({
         status: 'invalid',
@@ -290,7 +296,7 @@ describeEngines((engine) => {
     })
   })
 
-  describe('invalid transactions', () => {
+  describe('a transaction is invalid with', () => {
     const cases: [changes: Record<string, unknown>, why: string, message: string][] = [
       [{ nonce: 4n }, 'input', 'nonce too low: next nonce 5, tx nonce 4'],
       [{ nonce: 6n }, 'input', 'nonce too high'],
@@ -335,7 +341,7 @@ describeEngines((engine) => {
       },
     )
 
-    test('a block takes no more gas and no more data than it has', async () => {
+    test('more gas or data than its block has left', async () => {
       const { block: open } = block({ l1: L1, attributes: { gasLimit: 110_000n } })
       await open.execute(transaction())
       expect(await open.execute(transaction({ nonce: 1n }))).toMatchObject({
@@ -354,7 +360,7 @@ describeEngines((engine) => {
       })
     })
 
-    test('a contract cannot send, a delegated account can', async () => {
+    test('a contract as its sender, but not with a delegated account', async () => {
       const sender = (code: string) => {
         const opened = block()
         opened.reader.apply([
@@ -375,7 +381,7 @@ describeEngines((engine) => {
     })
   })
 
-  test('EIP-7594: from Osaka on a transaction has six blobs at most, whatever the block takes', () => {
+  test('from Osaka on a transaction has at most six blobs, whatever the block takes', () => {
     const rulesAt = rulesOf({
       chainId: 196n,
       schedule: { ...ETHEREUM, osaka: ATTRIBUTES.timestamp },
@@ -396,14 +402,14 @@ describeEngines((engine) => {
     ])
   })
 
-  describe('gasless', () => {
-    /** Returns (1, 50000) whatever it is asked. */
+  describe('a gasless transaction', () => {
+    /** The contract always returns (1, 50000). */
     const ALLOWS = { code: '60015f52 61c350602052 60405ff3' }
     const free = { maxFeePerGas: 0n, maxPriorityFeePerGas: 0n, gasLimit: 50_000n }
-    /** Stores BASEFEE + 1. */
+    /** The contract stores BASEFEE + 1. */
     const target = { code: '6001 48 01 5f55' }
 
-    test('allowed: pays nothing, BASEFEE reads 0, gas and data count', async () => {
+    test('that is allowed pays nothing, reads BASEFEE as 0, and uses gas and data', async () => {
       const { block: open } = block({ l1: L1, accounts: { 106: ALLOWS, 3: target } })
       const result = await open.execute(transaction({ ...free, to: address(3), value: 1n }))
       expect(result).toMatchObject({ executed: { receipt: { status: 1, effectiveGasPrice: 0n } } })
@@ -415,7 +421,7 @@ describeEngines((engine) => {
       expect(open.sums().blobGasUsed).toBe(40_000n)
     })
 
-    test('the next transaction reads the block’s base fee again, and has to pay it', async () => {
+    test('leaves the base fee for the next transaction, which has to pay it', async () => {
       const { block: open } = block({ l1: L1, accounts: { 106: ALLOWS, 3: target, 4: target } })
       const run = (nonce: bigint, changes: object) =>
         open.execute(transaction({ nonce, gasLimit: 50_000n, ...changes }))
@@ -429,14 +435,18 @@ describeEngines((engine) => {
     })
 
     const refused: [name: string, accounts: Record<number, { code: string }>, changes: object][] = [
-      ['no contract', {}, {}],
+      ['no allowlist contract', {}, {}],
       ['gas above the allowance', { 106: ALLOWS }, { gasLimit: 50_001n }],
-      ['2 is not true', { 106: { code: '60025f52 61c350602052 60405ff3' } }, {}],
-      ['short answer', { 106: { code: '60015f52 60205ff3' } }, {}],
+      [
+        'the contract returns 2 instead of true',
+        { 106: { code: '60025f52 61c350602052 60405ff3' } },
+        {},
+      ],
+      ['the contract returns too few bytes', { 106: { code: '60015f52 60205ff3' } }, {}],
       ['the contract reverts', { 106: { code: '5f5ffd' } }, {}],
       ['creation', { 106: ALLOWS }, { to: undefined, gasLimit: 60_000n }],
     ]
-    test.each(refused)('%s', async (_, accounts, changes) => {
+    test.each(refused)('is refused: %s', async (_, accounts, changes) => {
       const { block: open } = block({ accounts })
       expect(await open.execute(transaction({ ...free, ...changes }))).toMatchObject({
         status: 'invalid',
@@ -446,7 +456,7 @@ describeEngines((engine) => {
     })
   })
 
-  test('a contract created by a transaction', async () => {
+  test('a transaction can create a contract', async () => {
     const { block: open } = block({ nonce: 3n })
     const result = await open.execute(
       transaction({ nonce: 3n, to: undefined, input: bytes('60015ff3') }),

@@ -1,11 +1,14 @@
-/** Transactions of a block of 200 Mgas whose frames have as much memory as gas can buy: our own engine executes them, in each of its ways. */
+/**
+ * Transactions of a block of 200 Mgas use as much memory as their gas can buy. Our own engine
+ * executes them, in each of its tiers.
+ */
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Engine } from '../../../../engine/evm/engine.ts'
 import { makeFastEngine } from '../../../../engine/evm/fast/fast.ts'
+import type { EngineTier } from '../../../../engine/evm/fast/instance.ts'
 import { memoryOfGas } from '../../../../engine/evm/fast/memory-bound.ts'
 import { compileModule } from '../../../../engine/evm/fast/module.ts'
-import type { EngineTier } from '../../../../engine/evm/fast/tier.ts'
 import { bytesToHex } from '../../../../engine/primitives/hex.ts'
 import { referenceEngine } from '../../../fixtures/engine.ts'
 import { block, transaction } from '../../../fixtures/op-block.ts'
@@ -13,17 +16,19 @@ import { address, push } from '../../../fixtures/world.ts'
 
 const GAS = 200_000_000n
 /**
- * Takes x of its calldata, grows its memory to x − 768 words, calls itself with x · 63/64 and returns how many frames stood below it:
- * of a given gas, no other sizes give more memory at one moment.
+ * The code takes x from its calldata and grows its memory to x − 768 words. It calls itself with x
+ * · 63/64, and returns the number of frames below. No other sizes give more memory at one moment
+ * for the same gas.
  */
 const NESTED = [
-  '5f35 610300 81 11 15 6040 57', // x; to the end unless x > 768
+  '5f35 610300 81 11 15 6040 57', // x; jumps to the end unless x > 768
   '80 610300 90 03 6005 1b 6001 90 53', // MSTORE8 at 32 (x − 768)
   '603f 02 6006 1c 5f52', // x · 63 / 64 to memory
-  '6020 5f 6020 5f 5f 30 5a f1 15 6046 57', // itself, with all gas; a call that fails is an invalid opcode
+  // calls itself with all gas; a call that fails is an invalid opcode
+  '6020 5f 6020 5f 5f 30 5a f1 15 6046 57',
   '5f51 6001 01 5f52 6020 5f f3',
 ]
-/** Calls account 8 with x, and logs what comes back. */
+/** Makes code that calls account 8 with x, and logs the result. */
 const outer = (x: number) =>
   `61${x.toString(16).padStart(4, '0')} 5f52 6020 5f 6020 5f 5f ${push(8)} 5a f1 50 5f51 5f 5f a1 00`
 
@@ -38,10 +43,10 @@ function nested(): string {
 }
 
 const module = compileModule()
-const told: string[] = []
+const reported: string[] = []
 const engineOf = (tier: EngineTier): Engine =>
-  makeFastEngine(referenceEngine, { module, tier, onTrap: (why) => told.push(why) })
-afterEach(() => void told.splice(0))
+  makeFastEngine(referenceEngine, { module, tier, onTrap: (why) => reported.push(why) })
+afterEach(() => void reported.splice(0))
 
 type Options = { readonly x: number; readonly isTraced?: boolean; readonly times?: number }
 
@@ -49,7 +54,7 @@ async function run(engine: Engine, { x, isTraced = false, times = 1 }: Options) 
   const accounts = { 7: { code: outer(x) }, 8: { code: nested() } }
   const attributes = { gasLimit: GAS * BigInt(times) }
   const { block: open } = block({ engine, accounts, attributes })
-  await open.begin()
+  await open.start()
   const frames = { count: 0, steps: 0 }
   const sink = { enter: () => void frames.count++, step: () => void frames.steps++ }
   const receipts = []
@@ -77,11 +82,11 @@ describe('a transaction of 200 Mgas with frames of 74 MB', () => {
     ['auto', true],
   ]
   test.each(ways)(
-    '%s, traced: %s: is the reference engine’s, without it',
+    'on tier %s, traced: %s, has the reference result without that engine',
     async (tier, isTraced) => {
       const expected = await run(referenceEngine, { x: 40_000 })
       const { receipts, frames } = await run(engineOf(tier), { x: 40_000, isTraced })
-      expect(told).toEqual([])
+      expect(reported).toEqual([])
       expect(receipts).toEqual(expected.receipts)
       expect(Number(receipts[0]!.depth[0]![0])).toBeGreaterThan(200)
       expect(receipts[0]!.gasUsed).toBeGreaterThan(90_000_000n)
@@ -90,14 +95,17 @@ describe('a transaction of 200 Mgas with frames of 74 MB', () => {
     120_000,
   )
 
-  test('several of them in one block leave no more memory than one', async () => {
+  test('fits four times into one block without more memory', async () => {
     const { receipts } = await run(engineOf('auto'), { x: 40_000, times: 4 })
-    expect([told, receipts.length]).toEqual([[], 4])
+    expect([reported, receipts.length]).toEqual([[], 4])
   })
 })
 
 describe('the bound of memory by gas', () => {
-  /** Words of a chain of frames that pay what EIP-150 leaves them, by the sizes that they ask for. */
+  /**
+   * Counts the memory words of a chain of frames by their requested sizes. Each frame pays from the
+   * gas that EIP-150 leaves it.
+   */
   function wordsOf(gas: number, sizes: readonly number[]): number {
     let [left, words] = [gas, 0]
     for (const wanted of sizes) {
@@ -109,7 +117,7 @@ describe('the bound of memory by gas', () => {
     return words
   }
 
-  test('property: no chain of frames has more', () => {
+  test('holds for any chain of frames', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 2_000_000_000 }),
@@ -125,7 +133,7 @@ describe('the bound of memory by gas', () => {
     )
   })
 
-  test('is near what can be had', () => {
+  test('is near the memory that gas can buy', () => {
     for (const gas of [30_000_000, 150_000_000, 200_000_000, 1_000_000_000]) {
       const bound = memoryOfGas(BigInt(gas)) / 32
       const best = Math.max(

@@ -1,4 +1,7 @@
-/** Karst on both sides of its time, on both engines: the numbers of the OP stack's own acceptance test (osaka_on_l2_test.go). */
+/**
+ * Both sides of Karst's time are tested on both engines. The numbers are those of the OP stack's
+ * own acceptance test (osaka_on_l2_test.go).
+ */
 import { describe, expect, test } from 'vitest'
 import { isDepositsOnly } from '../../../../engine/chainspec/rules.ts'
 import { call } from '../../../../engine/execution/call/call.ts'
@@ -32,11 +35,11 @@ const LONG_MODULUS = Buffer.concat([
   Uint8Array.of(1, 1),
   Buffer.alloc(1_025, 0xff),
 ])
-/** PUSH1 1, CLZ, and its word is returned. */
+/** The code runs PUSH1 1, CLZ, and returns the word. */
 const LEADING_ZEROS = { 2: { code: '6001 1e 5f52 60205f f3' } }
-/** Returns the gas that is left. */
+/** The code returns the remaining gas. */
 const GAS_LEFT = { 2: { code: '5a 5f52 60205f f3' } }
-/** Reads memory that no gas pays for. */
+/** The code reads memory that no gas pays for. */
 const ENDLESS_MEMORY = { 2: { code: '63 ffffffff 51' } }
 const CAP = 1n << 24n
 
@@ -46,18 +49,20 @@ describeEngines((engine) => {
     request: { readonly to: Bytes; readonly input?: Bytes; readonly gas?: bigint },
     accounts = {},
   ) => ({
-    ...{ engine, chain },
+    engine,
+    chain,
     env: { ...BLOCK, timestamp: AT[side] },
     reader: world({ 1: { balance: ETHER }, ...accounts }),
     request: { from: address(1), ...request },
-    ...{ gasCap: 50_000_000n, limits: {} },
+    gasCap: 50_000_000n,
+    limits: {},
   })
   const called = async (...of: Parameters<typeof optionsOf>) => call(optionsOf(...of))
   const estimated = async (...of: Parameters<typeof optionsOf>) => estimateGas(optionsOf(...of))
   const blockAt = (side: Side, accounts = {}) =>
     openTestBlock({ engine, accounts, fork: 'karst', attributes: { timestamp: AT[side] } }).block
 
-  /** Called, executed in a block and traced there, it ends the same. */
+  /** Checks that a call, an execution in a block and its trace end the same. */
   async function statusOf(
     side: Side,
     { to, input = NO_BYTES, gas }: { to: Bytes; input?: Bytes; gas: bigint },
@@ -67,7 +72,7 @@ describeEngines((engine) => {
     const block = blockAt(side, accounts)
     const { output, budget, parsed } = testOutput()
     const precompiles = new Set(engine.precompiles(block.rules.evm).map(bytesToHex))
-    const about = { place: undefined, firstLog: 0, precompiles, budget, output }
+    const about = { location: undefined, firstLog: 0, precompiles, budget, output }
     const tracer = makeTracer({ name: 'callTracer', config: undefined }, about)
     const done = await block.execute(transaction({ to, input, gasLimit: gas }), undefined, tracer)
     if (done.status !== 'executed') throw new Error(JSON.stringify(done))
@@ -93,19 +98,19 @@ describeEngines((engine) => {
     ['a pairing of 300', 'after', PAIRING, new Uint8Array(57_600), 12_000_000n, true],
     ['a pairing of 301', 'before', PAIRING, new Uint8Array(57_792), 12_000_000n, true],
     ['a pairing of 301', 'after', PAIRING, new Uint8Array(57_792), 12_000_000n, false],
-  ])('%s, %s', async (_, side, to, input, gas, passes) => {
+  ])('%s passes or fails as specified, %s Karst', async (_, side, to, input, gas, passes) => {
     const { status, gasUsed } = await statusOf(side, { to, input, gas })
     expect(status).toBe(passes ? 'success' : 'refused')
-    // A contract that fails keeps nothing.
+    // A contract that fails returns no gas.
     if (!passes) expect(gasUsed).toBe(gas)
   })
 
-  test('a modulus of 1,025 bytes gives as many before', async () => {
+  test('MODEXP with a modulus of 1,025 bytes gives as many bytes before Karst', async () => {
     const result = await called('before', { to: MODEXP, input: LONG_MODULUS })
     expect(result).toMatchObject({ output: Uint8Array.from([...new Uint8Array(1_024), 1]) })
   })
 
-  test('CLZ is there from Karst on', async () => {
+  test('CLZ exists from Karst on', async () => {
     const to = address(2)
     const gas = 100_000n
     expect(await statusOf('before', { to, gas }, LEADING_ZEROS)).toMatchObject({
@@ -120,7 +125,7 @@ describeEngines((engine) => {
       const done = await blockAt(side).execute(transaction({ gasLimit }))
       return done.status === 'invalid' ? done.reason.message : done.status
     }
-    test('is at most 2^24, of a deposit it is free', async () => {
+    test('is at most 2^24, except for a deposit', async () => {
       expect(await executed('before', CAP + 1n)).toBe('executed')
       expect(await executed('after', CAP)).toBe('executed')
       expect(await executed('after', CAP + 1n)).toBe(
@@ -148,22 +153,23 @@ describeEngines((engine) => {
   test.each<[what: string, to: Bytes, before: number, after: number]>([
     ['MODEXP', MODEXP, 21_200, 21_500],
     ['P256VERIFY', P256VERIFY, 24_450, 27_900],
-  ])('an estimate of %s knows its price', async (_, to, before, after) => {
-    for (const [side, least] of [
+  ])('an estimate of %s has its price before and after Karst', async (_, to, before, after) => {
+    for (const [side, min] of [
       ['before', before],
       ['after', after],
     ] as const) {
       const result = await estimated(side, { to })
       if (result.status !== 'success') throw new Error(JSON.stringify(result))
-      expect(Number(result.gas)).toBeGreaterThanOrEqual(least)
+      expect(Number(result.gas)).toBeGreaterThanOrEqual(min)
       // The search ends within 1.5 %.
-      expect(Number(result.gas)).toBeLessThan(least * 1.015)
+      expect(Number(result.gas)).toBeLessThan(min * 1.015)
     }
   })
 
-  test('the first block has deposits only', async () => {
+  test('the first block of a fork has deposits only', async () => {
     const { block } = openTestBlock({
-      ...{ engine, fork: 'karst' },
+      engine,
+      fork: 'karst',
       attributes: { isDepositsOnly: true },
     })
     expect((await block.execute(deposit())).status).toBe('executed')
@@ -176,13 +182,13 @@ describeEngines((engine) => {
   })
 })
 
-test('a block is its fork’s first by the time of its parent', () => {
+test('a block is the first of its fork by the time of its parent', () => {
   const parent = (timestamp: bigint) => ({ number: ATTRIBUTES.number - 1n, timestamp })
   const at = (parentTime: bigint, timestamp: bigint, of = chain) =>
     isDepositsOnly(of, parent(parentTime), { number: ATTRIBUTES.number, timestamp })
   expect(at(AT.before, AT.after)).toBe(true)
   expect(at(AT.before - 1n, AT.before)).toBe(false)
   expect(at(AT.after, AT.after + 1n)).toBe(false)
-  // Whatever time passes between both blocks.
+  // Any time may pass between both blocks.
   expect(at(AT.before - 5_000n, AT.after + 5_000n)).toBe(true)
 })

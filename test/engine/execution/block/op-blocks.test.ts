@@ -1,4 +1,7 @@
-/** Recorded OP blocks executed on a witness of their parent's state: what a witness lacks is told from what the state lacks. */
+/**
+ * Recorded OP blocks are executed on a witness of their parent's state. Data that the witness lacks
+ * differs from data that the state lacks.
+ */
 import { describe, expect, test } from 'vitest'
 import { hexToBytes } from '../../../../engine/primitives/hex.ts'
 import { isAbsent, readWitness } from '../../../fixtures/blocks.ts'
@@ -12,13 +15,16 @@ describeEngines((engine) => {
     return { expected, one: one as unknown as ExecuteCase }
   }
 
-  describe.skipIf(isAbsent(path(26_207_960)))('recorded blocks of OP Sepolia', () => {
-    test.each([26_207_960, 26_207_961, 26_207_962, 26_207_963])('%s', async (number) => {
-      const { expected, one } = read(number)
-      expect((await executePayload(one, engine)).hash).toBe(expected)
-    })
+  describe.skipIf(isAbsent(path(26_207_960)))('a recorded block of OP Sepolia', () => {
+    test.each([26_207_960, 26_207_961, 26_207_962, 26_207_963])(
+      'has its recorded hash: %s',
+      async (number) => {
+        const { expected, one } = read(number)
+        expect((await executePayload(one, engine)).hash).toBe(expected)
+      },
+    )
 
-    test('an incomplete witness is an error, never another root', async () => {
+    test('on an incomplete witness gives an error and never another root', async () => {
       const { expected, one } = read(26_207_963)
       const { length } = one.preimages
       const found = { errors: 0, same: 0 }
@@ -37,7 +43,7 @@ describeEngines((engine) => {
       expect(found.errors).toBeGreaterThan(0)
     })
 
-    test('a changed transaction gives another block, an invalid one an error', async () => {
+    test('has another hash with a changed transaction, and fails with an invalid one', async () => {
       const { expected, one } = read(26_207_963)
       const { executing_payload: payload } = one
       const fewer = { ...payload, transactions: payload.transactions.slice(0, -1) }
@@ -45,9 +51,9 @@ describeEngines((engine) => {
         expected,
       )
       const twice = [...payload.transactions, payload.transactions.at(-1)!]
-      const again = { ...one, executing_payload: { ...payload, transactions: twice } }
+      const repeated = { ...one, executing_payload: { ...payload, transactions: twice } }
       expect(hexToBytes(twice.at(-1)!)[0]).not.toBe(0x7e)
-      await expect(executePayload(again, engine)).rejects.toThrow('nonce too low')
+      await expect(executePayload(repeated, engine)).rejects.toThrow('nonce too low')
     })
   })
 })

@@ -1,11 +1,14 @@
-/** Blocks of Lagoon that end with a post-exec transaction, on both engines: every balance and every sum follows from the numbers here. */
+/**
+ * Blocks of Lagoon end with a post-exec transaction, on both engines: every balance and every sum
+ * follows from the numbers here.
+ */
 import { describe, expect, test } from 'vitest'
-import { allowAhead } from '../../../../engine/execution/block/ahead.ts'
 import {
   attributesOfHeader,
   buildHeader,
   openBlock,
 } from '../../../../engine/execution/block/block.ts'
+import { allowSpeculation } from '../../../../engine/execution/block/speculative.ts'
 import { traceTransactions } from '../../../../engine/execution/call/replay.ts'
 import type {
   BlockAttributes,
@@ -38,7 +41,10 @@ import {
 import { testOutput } from '../../../fixtures/trace-output.ts'
 import { BLOCK } from '../../../fixtures/world.ts'
 
-/** Scalar 400 and constant 11 of the operator fee: 400 · 100 wei for each gas, and 11 (Jovian). L1 costs nothing. */
+/**
+ * The operator fee has scalar 400 and constant 11: 400 · 100 wei for each gas, and 11 (Jovian). L1
+ * costs nothing.
+ */
 const L1 = { 8: (400n << 64n) | 11n }
 const operatorFee = (gas: bigint) => gas * 40_000n + 11n
 const [PRICE, BASE_FEE] = [9n, 7n]
@@ -51,7 +57,7 @@ const ORDINARY: readonly Transaction[] = [DEPOSIT, ...TRANSFERS]
 const refunds = (...pairs: readonly (readonly [number, bigint])[]): readonly GasRefund[] =>
   pairs.map(([index, gasRefund]) => ({ index: BigInt(index), gasRefund }))
 const REFUNDS = refunds([1, 5_000n], [3, EVM_GAS])
-/** From and to, in a trace. */
+/** A trace has this address as from and to. */
 const NOBODY = `0x${'00'.repeat(20)}`
 const POST_EXEC = makePostExec(NUMBER, REFUNDS)
 
@@ -59,9 +65,9 @@ describeEngines((engine) => {
   const opened = (postExec: BlockAttributes['postExec'], fork: TestFork = 'lagoon') =>
     openTestBlock({ engine, fork, l1: L1, attributes: { postExec } }).block
 
-  /** Executes in order; the first reason that there is. */
+  /** Executes in order, and gives the first reason of a failure. */
   async function run(block: BlockExecution, transactions: readonly Transaction[]) {
-    await block.begin()
+    await block.start()
     for (const [index, one] of transactions.entries()) {
       const done = await block.execute(one)
       if (done.status === 'invalid') return `${index}: ${done.reason.message}`
@@ -81,7 +87,7 @@ describeEngines((engine) => {
     const CANONICAL = [EVM_GAS - 5_000n, EVM_GAS, 0n]
     const GAS = CANONICAL.reduce((sum, gas) => sum + gas, 0n)
 
-    test('gas and receipts are without them', async () => {
+    test('has gas and receipts that are reduced by the refunds', async () => {
       const block = await executed()
       const receipts = block.executed.map(({ receipt }) => receipt)
       const used = receipts[0]!.gasUsed
@@ -96,16 +102,22 @@ describeEngines((engine) => {
       expect(block.sums().gasUsed).toBe(used + GAS)
     })
 
-    test('its own receipt is that of nothing, and in the root', async () => {
+    test('has an empty receipt of its post-exec transaction, which is in the root', async () => {
       const block = await executed()
       const { receipt } = block.executed.at(-1)!
       const cumulativeGasUsed = block.executed.at(-2)!.receipt.cumulativeGasUsed
       expect(receipt).toEqual({
-        ...{ type: 0x7d, status: 1, cumulativeGasUsed, gasUsed: 0n, logs: [] },
-        ...{ logsBloom: new Uint8Array(256), contractAddress: undefined, effectiveGasPrice: 0n },
+        type: 0x7d,
+        status: 1,
+        cumulativeGasUsed,
+        gasUsed: 0n,
+        logs: [],
+        logsBloom: new Uint8Array(256),
+        contractAddress: undefined,
+        effectiveGasPrice: 0n,
         blobGasUsed: 0n,
       })
-      // The receipt is encoded as one of type 2 (specs: Post-Execution Transactions, Receipt).
+      // The receipt is encoded like one of type 2 (specs: Post-Execution Transactions, Receipt).
       const items = [rlpUint(1), rlpUint(cumulativeGasUsed), new Uint8Array(256), []]
       const leaf = concatBytes(Uint8Array.of(0x7d), encodeRlp(items))
       const others = block.executed.slice(0, -1).map(({ receipt: one }) => encodeReceipt(one))
@@ -114,13 +126,13 @@ describeEngines((engine) => {
       expect(block.sums().transactionsRoot).toEqual(orderedRoot(raws))
     })
 
-    test('it takes no data gas', async () => {
+    test('has no data gas for its post-exec transaction', async () => {
       const without = opened(undefined)
       await run(without, ORDINARY)
       expect((await executed()).sums().blobGasUsed).toBe(without.sums().blobGasUsed)
     })
 
-    test('everybody’s balance', async () => {
+    test('gives every account the right balance', async () => {
       const diff = await (await executed()).diff()
       const fees = CANONICAL.reduce((sum, gas) => sum + operatorFee(gas), 0n)
       expect(fees).toBe(1_480_000_033n)
@@ -130,7 +142,7 @@ describeEngines((engine) => {
       expect(balanceIn(diff, BLOCK.coinbase)).toBe(GAS * (PRICE - BASE_FEE))
     })
 
-    test('the deltas are those of the specification', async () => {
+    test('changes the balances as specified', async () => {
       const without = opened(undefined)
       await run(without, ORDINARY)
       const [before, after] = [await without.diff(), await (await executed()).diff()]
@@ -144,7 +156,7 @@ describeEngines((engine) => {
       expect(delta(VAULTS.operator)).toBe(-fee)
     })
 
-    test('the gas that it gives back is there for later ones', async () => {
+    test('has its refunded gas for later transactions', async () => {
       const list = [
         DEPOSIT,
         transaction({ gasLimit: 60_000n }),
@@ -159,19 +171,19 @@ describeEngines((engine) => {
       expect(await run(open(undefined), list)).toBe('2: exceeds block gas limit')
     })
 
-    test('is opened from its header and its last transaction', async () => {
+    test('takes the refunds from its last transaction when it is opened again', async () => {
       const block = await executed()
       const { rules, attributes } = block
       const roots = { stateRoot: ZERO_32, withdrawalsRoot: undefined }
       const header = buildHeader({ rules, attributes, sums: block.sums(), ...roots })
       expect(attributesOfHeader(header, POST_EXEC.raw).postExec).toEqual(POST_EXEC)
       expect(attributesOfHeader(header, TRANSFERS[0]!.raw).postExec).toBe(undefined)
-      // Executing says what is wrong with it.
+      // The execution will report its fault.
       expect(attributesOfHeader(header, Uint8Array.of(0x7d, 0xc0)).postExec).toBe(undefined)
       expect(attributesOfHeader(header, undefined).postExec).toBe(undefined)
     })
 
-    test('stored receipts lose nothing', async () => {
+    test('has receipts that are stored without loss', async () => {
       for (const { receipt } of (await executed()).executed)
         expect(decodeStoredReceipt(encodeStoredReceipt(receipt))).toEqual(receipt)
     })
@@ -189,7 +201,7 @@ describeEngines((engine) => {
         { name: undefined, options: { ...STEPS, enableReturnData: false, limit: 0 } },
         { gas: 0, failed: false, structLogs: [] },
       ],
-    ])('all of it is traced by %s', async (name, choice, last) => {
+    ])('is completely traced by %s', async (name, choice, last) => {
       const block = await executed()
       const { rules, attributes } = block
       const roots = { stateRoot: ZERO_32, withdrawalsRoot: undefined }
@@ -199,8 +211,18 @@ describeEngines((engine) => {
       const { chain, reader } = opening({ engine, fork: 'lagoon', l1: L1 })
       let separator = '['
       await traceTransactions({
-        ...{ engine, chain, reader, header, transactions, output, budget, choice },
-        ...{ hash: ZERO_32, limits: {}, first: 0, last: transactions.length - 1 },
+        engine,
+        chain,
+        reader,
+        header,
+        transactions,
+        output,
+        budget,
+        choice,
+        hash: ZERO_32,
+        limits: {},
+        first: 0,
+        last: transactions.length - 1,
         open: () => output.write(separator),
         close(_, problem) {
           expect(problem).toBe(undefined)
@@ -216,7 +238,7 @@ describeEngines((engine) => {
     })
   })
 
-  test('a block that lacks its last transaction is traced with the refunds of its receipts', async () => {
+  test('a trace without the post-exec transaction takes the refunds from receipts', async () => {
     const block = opened(POST_EXEC)
     await run(block, ORDINARY)
     const { rules, attributes } = block
@@ -225,34 +247,45 @@ describeEngines((engine) => {
     const { chain, reader } = opening({ engine, fork: 'lagoon', l1: L1 })
     const { output, budget, parsed } = testOutput()
     await traceTransactions({
-      ...{ engine, chain, reader, header, output, budget, transactions: ORDINARY },
-      ...{ hash: ZERO_32, limits: {}, first: 3, last: 3, open: () => {}, close: () => {} },
+      engine,
+      chain,
+      reader,
+      header,
+      output,
+      budget,
+      transactions: ORDINARY,
+      hash: ZERO_32,
+      limits: {},
+      first: 3,
+      last: 3,
+      open: () => {},
+      close: () => {},
       choice: { name: 'callTracer', config: undefined },
       receipts: () => block.executed.map(({ receipt }) => receipt),
     })
-    // All of its gas comes back.
+    // All of its gas is refunded.
     expect(parsed()).toMatchObject({ gasUsed: '0x0' })
   })
 
   test.each<[what: string, list: readonly Transaction[], why: string, fork?: TestFork]>([
     ['before Lagoon', [...ORDINARY, POST_EXEC], '4: transaction type not supported', 'karst'],
     [
-      'not the last',
+      'a post-exec transaction before the last transaction',
       [...ORDINARY.slice(0, 3), POST_EXEC, TRANSFERS[2]!],
       '3: a post-exec transaction that is not the last of its block',
     ],
     [
-      'two',
+      'two post-exec transactions',
       [...ORDINARY, makePostExec(NUMBER, refunds([2, 1n])), POST_EXEC],
       '4: a post-exec transaction that is not the last of its block',
     ],
     [
-      'the same twice',
+      'the same post-exec transaction twice',
       [...ORDINARY, POST_EXEC, POST_EXEC],
       '5: a transaction after the post-exec transaction',
     ],
     [
-      'of another block',
+      'a post-exec transaction of another block',
       [...ORDINARY, makePostExec(NUMBER + 1n, REFUNDS)],
       `4: a post-exec transaction of block ${NUMBER + 1n} in block ${NUMBER}`,
     ],
@@ -262,28 +295,29 @@ describeEngines((engine) => {
       '4: a gas refund for 0, no signed transaction',
     ],
     [
-      'a refund for itself',
+      'a refund for the post-exec transaction itself',
       [...ORDINARY, makePostExec(NUMBER, refunds([4, 1n]))],
       '4: a gas refund for 4, no signed transaction',
     ],
     [
-      'a refund for nothing',
+      'a refund for an index without a transaction',
       [...ORDINARY, makePostExec(NUMBER, refunds([1, 1n], [2 ** 60, 1n]))],
       `4: a gas refund for ${2n ** 60n}, no signed transaction`,
     ],
     [
-      'a refund above the gas',
+      'a refund above the used gas',
       [...ORDINARY, makePostExec(NUMBER, refunds([1, EVM_GAS + 1n]))],
       '1: a gas refund of 21001 for 21000 used',
     ],
-  ])('invalid: %s', async (_, list, why, fork) => {
+  ])('a block with refunds is invalid: %s', async (_, list, why, fork) => {
     const last = list.at(-1)!
     expect(await ran(list, last.type === 0x7d ? last : undefined, fork)).toBe(why)
   })
 
-  test('in the first block of a fork', async () => {
+  test('the first block of a fork has no post-exec transaction', async () => {
     const { block } = openTestBlock({
-      ...{ engine, fork: 'lagoon' },
+      engine,
+      fork: 'lagoon',
       attributes: { isDepositsOnly: true, postExec: POST_EXEC },
     })
     expect(await run(block, [DEPOSIT, POST_EXEC])).toBe(
@@ -291,7 +325,7 @@ describeEngines((engine) => {
     )
   })
 
-  test('a refund that is too large leaves nothing behind', async () => {
+  test('a transaction with a refund that is too large changes nothing', async () => {
     const block = opened(makePostExec(NUMBER, refunds([1, EVM_GAS + 1n])))
     await run(block, [DEPOSIT])
     const before = await block.diff()
@@ -300,7 +334,7 @@ describeEngines((engine) => {
     expect(block.executed).toHaveLength(1)
   })
 
-  test('what is undone is refunded again', async () => {
+  test('a transaction that was undone is refunded again', async () => {
     const block = opened(POST_EXEC)
     await run(block, ORDINARY.slice(0, 1))
     const at = block.checkpoint()
@@ -312,28 +346,28 @@ describeEngines((engine) => {
     expect(block.sums()).toEqual(other.sums())
   })
 
-  test('refunds that come later are of what follows; those of what is executed stand', async () => {
-    const whole = opened(POST_EXEC)
-    await run(whole, [...ORDINARY, POST_EXEC])
+  test('later refunds apply to later transactions, and earlier refunds cannot change', async () => {
+    const full = opened(POST_EXEC)
+    await run(full, [...ORDINARY, POST_EXEC])
     const options = opening({ engine, fork: 'lagoon', l1: L1 })
-    for (const block of [openBlock(options), allowAhead(openBlock(options))]) {
-      await block.begin()
+    for (const block of [openBlock(options), allowSpeculation(openBlock(options))]) {
+      await block.start()
       expect(block.refund(makePostExec(NUMBER, REFUNDS.slice(0, 1)))).toBe(true)
       for (const one of ORDINARY.slice(0, 2)) await block.execute(one)
       expect(block.refund(undefined)).toBe(false)
       expect(block.refund(makePostExec(NUMBER, refunds([1, 4_999n])))).toBe(false)
       expect(block.refund(POST_EXEC)).toBe(true)
       for (const one of [...ORDINARY.slice(2), POST_EXEC]) await block.execute(one)
-      expect(block.sums()).toEqual(whole.sums())
+      expect(block.sums()).toEqual(full.sums())
       expect(block.attributes.postExec).toEqual(POST_EXEC)
       block.close()
     }
   })
 
-  test('what was executed ahead is executed again with its refund', async () => {
-    const block = allowAhead(opened(undefined))
+  test('a speculative execution is repeated when its refund comes', async () => {
+    const block = allowSpeculation(opened(undefined))
     await run(block, ORDINARY.slice(0, 1))
-    expect(await block.tryAhead(TRANSFERS[0]!, {})).toBe(true)
+    expect(await block.trySpeculatively(TRANSFERS[0]!, {})).toBe(true)
     expect(block.refund(POST_EXEC)).toBe(true)
     expect(block.take(TRANSFERS[0]!.raw)).toBe(undefined)
     const done = await block.execute(TRANSFERS[0]!)
@@ -348,16 +382,16 @@ describeEngines((engine) => {
   }
 })
 
-test('an engine that fails after refunds have come', async () => {
+test('refunds survive the failure of an engine', async () => {
   const failing = failingEngine()
   const about = { engine: failing.engine, fork: 'lagoon', l1: L1 } as const
   const { block } = openTestBlock(about)
   const other = openTestBlock({ ...about, attributes: { postExec: POST_EXEC } }).block
-  for (const one of [block, other]) await one.begin()
+  for (const one of [block, other]) await one.start()
   block.refund(POST_EXEC)
   for (const one of [...ORDINARY, POST_EXEC]) for (const on of [block, other]) await on.execute(one)
   failing.failIn('diff')
   expect(await block.diff()).toEqual(await other.diff())
-  expect(failing.told).toHaveLength(1)
+  expect(failing.reported).toHaveLength(1)
   expect(block.sums()).toEqual(other.sums())
 })

@@ -1,9 +1,8 @@
-/** eth_createAccessList: what a message touches, stable under its own list. */
+/** eth_createAccessList lists what a message touches, and is stable under its own list. */
 import { describe, expect, test } from 'vitest'
 import { createAccessList } from '../../../../engine/execution/call/access-list.ts'
-import { authorizationHash } from '../../../../engine/primitives/authorization.ts'
 import { bytesToHex } from '../../../../engine/primitives/hex.ts'
-import { addressOfKey, sign } from '../../../../engine/primitives/signature.ts'
+import { addressOfKey, authorizationHash, sign } from '../../../../engine/primitives/signature.ts'
 import { describeEngines } from '../../../fixtures/engines.ts'
 import { CHAIN } from '../../../fixtures/producer.ts'
 import { address, BLOCK, push, type WorldAccount, word, world } from '../../../fixtures/world.ts'
@@ -29,15 +28,15 @@ describeEngines((engine) => {
   }
   const at = (number: number) => Buffer.from(address(number)).readUInt16BE(0)
 
-  describe('what stands in the list', () => {
-    test('nothing for a transfer', async () => {
+  describe('an access list', () => {
+    test('is empty for a transfer', async () => {
       expect(await touched({}, { value: 1n })).toEqual({
         list: [],
         error: undefined,
         gasUsed: 21_000n,
       })
     })
-    test('slots of the receiver; other contracts with and without slots; no sender, no precompiled contract', async () => {
+    test('has touched slots and contracts, and neither the sender nor precompiles', async () => {
       // SLOAD 5, SSTORE 6, BALANCE of 1 and 4, STATICCALL 3 and the identity contract.
       const code = `600554 50 60016006 55 ${push(1)}31 50 ${push(4)}31 50 5f5f5f5f${push(3)}5afa 5f5f5f5f60045afa 00`
       const found = await touched({ 2: { code }, 3: { code: '60075400' } })
@@ -48,7 +47,7 @@ describeEngines((engine) => {
         [at(4), []],
       ])
     })
-    test('a message that fails says so, with what it touched until then', async () => {
+    test('of a message that fails has its error and everything touched before', async () => {
       const found = await touched({ 2: { code: '6009545f5ffd' } })
       expect(found).toMatchObject({ list: [[at(2), [9]]], error: 'execution reverted' })
       expect(await touched({ 2: { code: '600954fe' } })).toMatchObject({
@@ -56,7 +55,7 @@ describeEngines((engine) => {
         error: 'invalid opcode: INVALID',
       })
     })
-    test('what fails for its gas is in it, what is created is not', async () => {
+    test('includes a call that ran out of gas, and no created contract', async () => {
       // SLOAD 3, then a creation, then a call of 5 that cannot pay for its memory.
       const code = `600354 50 5f5f5ff0 50 5f5f 63ffffffff 5f5f ${push(5)} 5af1`
       expect(await touched({ 2: { code } })).toMatchObject({
@@ -67,7 +66,7 @@ describeEngines((engine) => {
         error: 'out of gas: out of gas',
       })
     })
-    test('a call is looked at where five words are on the stack', async () => {
+    test('includes the target of a call from five words on the stack on', async () => {
       const call = (words: number) => `${'5f'.repeat(words - 2)}${push(5)}5ff1`
       expect(await touched({ 2: { code: call(4) } })).toMatchObject({
         list: [],
@@ -75,7 +74,7 @@ describeEngines((engine) => {
       })
       expect(await touched({ 2: { code: call(5) } })).toMatchObject({ list: [[at(5), []]] })
     })
-    test('a list that is given is kept, and grows', async () => {
+    test('that is given is retained and extended', async () => {
       const accessList = [{ address: address(7), storageKeys: [word(1n)] }]
       expect(await touched({ 2: { code: '60055400' } }, { accessList })).toMatchObject({
         list: [
@@ -84,7 +83,7 @@ describeEngines((engine) => {
         ],
       })
     })
-    describe('an authority', () => {
+    describe('with an authority', () => {
       const key = new Uint8Array(32).fill(9)
       const authority = addressOfKey(key)
       const signed = (fields: { readonly chainId: bigint; readonly nonce: bigint }) => {
@@ -98,23 +97,23 @@ describeEngines((engine) => {
         const found = await touched({ 2: { code: balanceOf } }, { authorizationList })
         return 'list' in found ? found.list.length === 1 : found
       }
-      test('is warm once its signature is recovered, whatever its nonce', async () => {
+      test('leaves it out once its signature is recovered, whatever its nonce', async () => {
         expect(await isListed(CHAIN.chainId, 0n)).toBe(false)
         expect(await isListed(0n, 0n)).toBe(false)
         expect(await isListed(0n, 5n)).toBe(false)
       })
-      test('of another chain, or at the last nonce, is as cold as any account', async () => {
+      test('includes it for another chain or at the last nonce', async () => {
         expect(await isListed(CHAIN.chainId + 1n, 0n)).toBe(true)
         expect(await isListed(0n, 2n ** 64n - 1n)).toBe(true)
       })
-      test('signs for no transaction with a gas price', async () => {
+      test('is refused together with a gas price', async () => {
         const authorizationList = signed({ chainId: 0n, nonce: 0n })
         expect(await touched({}, { authorizationList, gasPrice: 10n })).toEqual({
           status: 'refused',
           message: 'both gasPrice and authorizationList specified',
         })
       })
-      test('is not recovered where the gas does not pay for it', async () => {
+      test('is refused when the gas does not pay for the authorizations', async () => {
         const authorizationList = signed({ chainId: 0n, nonce: 0n }).concat(
           Array.from({ length: 40 }, () => signed({ chainId: 0n, nonce: 0n })[0]!),
         )
@@ -124,7 +123,7 @@ describeEngines((engine) => {
         })
       })
     })
-    test('a message that cannot be applied is refused', async () => {
+    test('of a message that cannot be applied is refused', async () => {
       expect(await touched({}, { value: 10n ** 19n })).toMatchObject({
         status: 'refused',
         message: expect.stringContaining('insufficient funds'),

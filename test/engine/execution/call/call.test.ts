@@ -8,10 +8,9 @@ import {
   call,
 } from '../../../../engine/execution/call/call.ts'
 import { estimateGas } from '../../../../engine/execution/call/estimate.ts'
-import { authorizationHash } from '../../../../engine/primitives/authorization.ts'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
 import { checksumAddress, EMPTY_HASH } from '../../../../engine/primitives/keccak.ts'
-import { addressOfKey, sign } from '../../../../engine/primitives/signature.ts'
+import { addressOfKey, authorizationHash, sign } from '../../../../engine/primitives/signature.ts'
 import { bytesToBigint } from '../../../../engine/primitives/words.ts'
 import { overlayReader } from '../../../../engine/state/overlay.ts'
 import { ViewError } from '../../../../engine/state/reader.ts'
@@ -55,15 +54,15 @@ describeEngines((engine) => {
     return bytesToBigint(result.output)
   }
 
-  describe('call', () => {
-    test('gas: the cap when none is asked, never more than the cap', async () => {
+  describe('a call', () => {
+    test('has the gas cap by default, and never more', async () => {
       const gas = { 2: { code: `5a${RETURN_TOP}` } }
       const cost = 21_000n + 2n
       expect(await returned({}, gas)).toBe(50_000_000n - cost)
       expect(await returned({ gas: 60_000_000n }, gas)).toBe(50_000_000n - cost)
       expect(await returned({ gas: 100_000n }, gas)).toBe(100_000n - cost)
       expect(await returned({ gasPrice: 10n }, gas)).toBe(50_000_000n - cost)
-      // With a fee as without one: whoever cannot pay for the cap is told.
+      // With a fee as without one, a caller that cannot pay for the cap gets an error.
       for (const balance of [0n, 1_000_000n, 499_999_999n])
         expect(await run({ gasPrice: 10n }, { ...gas, 1: { balance } })).toEqual({
           status: 'refused',
@@ -73,7 +72,7 @@ describeEngines((engine) => {
       expect(await returned({ gasPrice: 10n }, just)).toBe(50_000_000n - cost)
     })
 
-    test('without a price BASEFEE reads 0 and the price too; with one both are real', async () => {
+    test('without a price reads BASEFEE and price as 0, and with one as they are', async () => {
       const both = { 2: { code: `48 60801b 3a 01 ${RETURN_TOP}` } }
       expect(await returned({}, both)).toBe(0n)
       expect(await returned({ gasPrice: 9n }, both)).toBe((7n << 128n) + 9n)
@@ -139,12 +138,12 @@ describeEngines((engine) => {
         { blobVersionedHashes: [blob] },
         'err: blob transaction of type create (supplied gas 50000000)',
       ],
-    ])('creates no contract: %#', async (list, message) => {
+    ])('with a list that is not allowed creates no contract: %#', async (list, message) => {
       const { to: _, ...request } = options({ input: bytes('00'), ...list }).request
       expect(await call({ ...options({}), request })).toEqual({ status: 'refused', message })
     })
 
-    test('blobs are paid at the price of the block where a price is named', async () => {
+    test('pays for blobs at the price of the block only when it names a price', async () => {
       const read = { 2: { code: `4a${RETURN_TOP}` } }
       const env = { ...BLOCK, blobBaseFee: 5n }
       const blobs = { blobVersionedHashes: [blob] }
@@ -158,7 +157,7 @@ describeEngines((engine) => {
       })
     })
 
-    test('a creation at the last nonce fails, another call does not', async () => {
+    test('that creates fails at the last nonce, and another call succeeds', async () => {
       const last = { 1: { balance: ETHER, nonce: 2n ** 64n - 1n } }
       const { to: _, ...creation } = options({ input: bytes('00') }).request
       const failed = { status: 'refused', message: 'nonce uint64 overflow' }
@@ -167,13 +166,13 @@ describeEngines((engine) => {
       expect(await run({}, last)).toMatchObject({ status: 'success' })
     })
 
-    test('a contract as sender is fine, its nonce does not matter', async () => {
+    test('can have a contract as its sender, with any nonce', async () => {
       expect(await run({ from: address(2) }, { 2: { code: '00', nonce: 9n } })).toMatchObject({
         status: 'success',
       })
     })
 
-    test('halts are refusals in geth’s words, reverts carry data and reason', async () => {
+    test('that halts is refused in geth’s words, and a revert has data and reason', async () => {
       expect(await run({}, { 2: { code: 'fe' } })).toEqual({
         status: 'refused',
         message: 'invalid opcode: INVALID',
@@ -185,7 +184,7 @@ describeEngines((engine) => {
       })
     })
 
-    test('a deadline stops it; a view that is gone passes through', async () => {
+    test('is stopped at its deadline, and fails with a view that is gone', async () => {
       const spin = { 2: { code: '5b5f56' } }
       expect(await run({}, spin, { limits: { isExpired: () => true } })).toEqual({
         status: 'stopped',
@@ -201,11 +200,11 @@ describeEngines((engine) => {
     })
   })
 
-  describe('overrides', () => {
+  describe('an override', () => {
     const store = { code: `5f54 600154 01 ${RETURN_TOP}`, storage: { 0: 1n, 1: 2n } }
     const over = (changes: object) => ({ stateOverrides: [{ address: address(2), ...changes }] })
 
-    test('stateDiff replaces slots, state the whole storage', async () => {
+    test('of stateDiff replaces slots, and one of state replaces the whole storage', async () => {
       expect(await returned({}, { 2: store })).toBe(3n)
       expect(await returned({}, { 2: store }, over({ stateDiff: [[word(0n), word(10n)]] }))).toBe(
         12n,
@@ -214,7 +213,7 @@ describeEngines((engine) => {
       expect(await returned({}, { 2: store }, over({ state: [] }))).toBe(0n)
     })
 
-    test('balance, nonce and code of an account that is not there', async () => {
+    test('gives an absent account a balance, a nonce and code', async () => {
       const code = bytes(`4700${RETURN_TOP}`.replace('00', ''))
       expect(await returned({}, {}, over({ balance: 77n, code }))).toBe(77n)
       const create = bytes(`5f5f5ff0${RETURN_TOP}`)
@@ -222,14 +221,14 @@ describeEngines((engine) => {
       expect(created).not.toBe(await returned({}, {}, over({ nonce: 6n, code: create })))
     })
 
-    test('both state and stateDiff are refused', async () => {
+    test('of both state and stateDiff is refused', async () => {
       expect(await run({}, {}, over({ state: [], stateDiff: [] }))).toEqual({
         status: 'refused',
         message: `account ${checksumAddress(address(2))} has both 'state' and 'stateDiff'`,
       })
     })
 
-    test('a precompiled contract moves away and can be replaced', async () => {
+    test('moves a precompiled contract, whose address can be replaced', async () => {
       const identity = hexToBytes(`0x${'00'.repeat(19)}04`)
       const move = {
         address: identity,
@@ -250,15 +249,15 @@ describeEngines((engine) => {
       })
     })
 
-    describe('make an account as go-ethereum’s do, which counts for the refund of an authorization', () => {
+    describe('makes an account exist as in geth, for the refund of an authorization:', () => {
       const key = hexToBytes(`0x${'11'.repeat(32)}`)
       const authority = addressOfKey(key)
       const fields = { chainId: 196n, address: address(7), nonce: 0n }
       const { r, s, yParity } = sign(authorizationHash(fields), key)
       const authorizationList = [{ ...fields, r, s, yParity: BigInt(yParity) }]
       const cases: [override: string, changes: object | undefined, isThere: boolean][] = [
-        ['none', undefined, false],
-        ['nothing', {}, false],
+        ['no override', undefined, false],
+        ['an empty override', {}, false],
         ['nonce 0', { nonce: 0n }, true],
         ['balance 0', { balance: 0n }, true],
         ['no code', { code: bytes('') }, true],
@@ -269,13 +268,13 @@ describeEngines((engine) => {
         ['a stateDiff of zeros', { stateDiff: [[word(1n), word(0n)]] }, true],
         ['a stateDiff', { stateDiff: [[word(1n), word(1n)]] }, true],
       ]
-      // A fifth of the gas is the most that is given back.
-      const [whole, refunded] = [46_000n, 36_800n]
+      // At most a fifth of the gas is refunded.
+      const [full, refunded] = [46_000n, 36_800n]
       test.each(cases)('%s', async (_, changes, isThere) => {
         const stateOverrides = changes === undefined ? [] : [{ address: authority, ...changes }]
-        const gasUsed = isThere ? refunded : whole
+        const gasUsed = isThere ? refunded : full
         expect(await run({ authorizationList }, {}, { stateOverrides })).toMatchObject({ gasUsed })
-        // Empty is empty for EXTCODEHASH and for the price of a value sent to it (EIP-161).
+        // EXTCODEHASH and the price of a sent value treat an empty account as empty (EIP-161).
         const target = bytesToHex(authority).slice(2)
         const hash = { 2: { code: `73${target}3f${RETURN_TOP}` } }
         expect(await returned({}, hash, { stateOverrides })).toBe(0n)
@@ -283,7 +282,7 @@ describeEngines((engine) => {
         expect(await run({}, pay, { stateOverrides })).toEqual(await run({}, pay))
       })
 
-      test('an account that is there has it without an override', async () => {
+      test('an existing account without an override', async () => {
         const reader = overlayReader(
           [
             {
@@ -311,7 +310,7 @@ describeEngines((engine) => {
       ['4a', { blobBaseFee: 11n }, 11n],
       ['6063 40', { blockHash: [[99n, word(12n)]] }, 12n],
     ]
-    test.each(block)('block: %s', async (opcode, blockOverrides, value) => {
+    test.each(block)('of the block is read by opcode %s', async (opcode, blockOverrides, value) => {
       const chain = {
         ...testChain(),
         chainId: 196n,
@@ -326,7 +325,7 @@ describeEngines((engine) => {
       ).toBe(value)
     })
 
-    test('the base fee counts where a price is given', async () => {
+    test('of the base fee counts only for a call with a price', async () => {
       const blockOverrides = { baseFeePerGas: 10n }
       expect(await run({ gas: 30_000n, gasPrice: 9n }, {}, { blockOverrides })).toMatchObject({
         status: 'refused',
@@ -337,7 +336,7 @@ describeEngines((engine) => {
     })
   })
 
-  describe('revert reason', () => {
+  describe('a revert reason', () => {
     const error = '08c379a0'
     const text = (value: string) => Buffer.from(value).toString('hex')
     const cases: [name: string, data: string, reason: string | undefined][] = [
@@ -347,26 +346,26 @@ describeEngines((engine) => {
         'bad',
       ],
       [
-        'cut short',
+        'an Error that is cut short',
         `${error}${'20'.padStart(64, '0')}${'4'.padStart(64, '0')}${text('bad')}`,
         undefined,
       ],
-      ['offset outside', `${error}${'ff'.repeat(32)}`, undefined],
+      ['an Error with an offset out of range', `${error}${'ff'.repeat(32)}`, undefined],
       ['Panic 1', `4e487b71${'1'.padStart(64, '0')}`, 'assert(false)'],
       ['Panic 0x12', `4e487b71${'12'.padStart(64, '0')}`, 'division or modulo by zero'],
       ['Panic 0x99', `4e487b71${'99'.padStart(64, '0')}`, 'unknown panic code: 0x99'],
       ['custom', 'deadbeef', undefined],
       ['nothing', '', undefined],
     ]
-    test.each(cases)('%s', (_, data, reason) => {
+    test.each(cases)('is read from %s', (_, data, reason) => {
       expect(revertReason(bytes(data))).toBe(reason)
     })
   })
 
-  describe('estimate', () => {
+  describe('an estimate', () => {
     const estimate = async (...given: Parameters<typeof options>) => estimateGas(options(...given))
 
-    test('a transfer, a failure, an allowance', async () => {
+    test('is right for a transfer, for failures and for allowances', async () => {
       expect(await estimate({ value: 1n })).toEqual({ status: 'success', gas: 21_000n })
       expect(await estimate({}, { 2: { code: 'fe' } })).toMatchObject({
         status: 'refused',
@@ -389,16 +388,16 @@ describeEngines((engine) => {
       expect(await estimate({}, { 2: { code: '5f5ffd' } })).toMatchObject({ status: 'revert' })
     })
 
-    test('one deadline for the whole search', async () => {
-      // Succeeds only with more gas than it uses, so that the search runs many times.
+    test('has one deadline for its whole search', async () => {
+      // The call succeeds only with more gas than it uses, so that the search runs many times.
       const code = '62989680 5a 11 600c 57 5f5ffd 5b00'
-      let looks = 0
-      const isExpired = () => ++looks > 2
+      let checks = 0
+      const isExpired = () => ++checks > 2
       const result = await estimate({}, { 2: { code } }, { limits: { isExpired } })
       expect(result).toEqual({ status: 'stopped', why: 'deadline' })
     })
 
-    test('the estimate suffices, 2 % less does not', async () => {
+    test('suffices, and 2 % less gas does not', async () => {
       const slots = fc.array(fc.tuple(fc.nat(5), fc.nat(2)), { maxLength: 6 })
       await fc.assert(
         fc.asyncProperty(
@@ -407,7 +406,7 @@ describeEngines((engine) => {
           fc.uint8Array({ maxLength: 40 }),
           async (writes, depth, input) => {
             const stores = writes.map(([key, value]) => `60${hex(value)}60${hex(key)}55`).join('')
-            // Reverts when the call inside fails, or less gas would do too.
+            // The code reverts when the inner call fails; otherwise less gas would suffice.
             const calls = depth > 0 ? `5f5f5f5f5f${push(3)}5af1 602257 5f5ffd 5b` : ''
             const accounts = {
               2: { code: calls + stores, storage: { 0: 1n, 1: 1n } },

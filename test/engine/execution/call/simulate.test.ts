@@ -1,9 +1,11 @@
-/** eth_simulateV1 where the vectors of execution-apis do not look: an OP chain, blocks in blocks, limits; the vectors are run by `npm run conformance`. */
+/**
+ * These tests cover eth_simulateV1 beyond the vectors of execution-apis, which `npm run
+ * conformance` runs: an OP chain, blocks in blocks, limits.
+ */
 import { describe, expect, test } from 'vitest'
-import { authorizationHash } from '../../../../engine/primitives/authorization.ts'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
-import { addressOfKey, sign } from '../../../../engine/primitives/signature.ts'
-import { LIMITS } from '../../../../rpc/seam/limits.ts'
+import { addressOfKey, authorizationHash, sign } from '../../../../engine/primitives/signature.ts'
+import { LIMITS } from '../../../../rpc/core/limits.ts'
 import { CONTRACT, SENDER } from '../../../fixtures/executed.ts'
 import { memoryChain } from '../../../fixtures/memory-chain.ts'
 import { testRpc } from '../../../fixtures/rpc.ts'
@@ -16,12 +18,12 @@ const OTHER = bytesToHex(address(9))
 const ERC_7528 = `0x${'e'.repeat(40)}`
 const RICH = worldDiff({ 1: { balance: 10n ** 20n } })[0]!
 const memory = memoryChain([{ ...RICH, address: SENDER }])
-// A partial block: a chain in maps has no trie, and one of these is asked for none.
+// The block is partial, because a chain in maps has no trie, and partial blocks need none.
 const one = memory.make(memory.genesis, { index: 0 })
 memory.publish({ canonical: memory.genesis, pending: one })
 const rpc = testRpc({ memory })
 
-type Answer = {
+type SimulateResult = {
   readonly number: string
   readonly timestamp: string
   readonly hash: string
@@ -38,15 +40,18 @@ type Answer = {
   }[]
 }
 async function simulate(blockStateCalls: readonly object[], options: object = {}, at = 'pending') {
-  const { result, error } = await rpc.ask('eth_simulateV1', [{ blockStateCalls, ...options }, at])
-  return { blocks: result as readonly Answer[], error }
+  const { result, error } = await rpc.request('eth_simulateV1', [
+    { blockStateCalls, ...options },
+    at,
+  ])
+  return { blocks: result as readonly SimulateResult[], error }
 }
-/** Answers the block's number, its time and the balance of the caller. */
+/** The code returns the block's number, its time and the caller's balance. */
 const WHERE = `43 5f52 42602052 3331604052 60605ff3`
 const code = (text: string) => `0x${text.replaceAll(' ', '')}`
 
-describe('blocks', () => {
-  test('follow each other in number, time and state; a gap is filled', async () => {
+describe('simulated blocks', () => {
+  test('follow each other in number, time and state, and a gap is filled', async () => {
     const { blocks } = await simulate([
       {
         stateOverrides: { [OTHER]: { code: code(WHERE) } },
@@ -67,9 +72,9 @@ describe('blocks', () => {
     )
     expect(words).toEqual([5n, BigInt(times[3]!), 3n])
   })
-  test('nothing of it stays', async () => {
+  test('change nothing', async () => {
     await simulate([{ calls: [{ from: FROM, to: TO, value: '0x5' }] }])
-    expect(await rpc.ask('eth_getBalance', [TO, 'pending'])).toMatchObject({ result: '0x0' })
+    expect(await rpc.request('eth_getBalance', [TO, 'pending'])).toMatchObject({ result: '0x0' })
   })
   test.each([
     [
@@ -78,47 +83,52 @@ describe('blocks', () => {
       -38020,
     ],
     ['times', [{ blockOverrides: { time: hex(one.header.timestamp) } }], -38021],
-    ['a block too far', [{ blockOverrides: { number: hex(1000) } }], -38026],
+    ['a block number too far ahead', [{ blockOverrides: { number: hex(1000) } }], -38026],
     ['too many blocks', Array.from({ length: 257 }, () => ({})), -38026],
-    ['no block', [], -32602],
-    ['a list of blocks that none is so long', Array.from({ length: 1_001 }, () => ({})), -38026],
+    ['an empty list of blocks', [], -32602],
+    ['a list of 1,001 blocks', Array.from({ length: 1_001 }, () => ({})), -38026],
     [
       'too many calls in one list',
       [{ calls: Array.from({ length: LIMITS.simulatedCalls.value + 1 }, () => ({})) }],
       -38026,
     ],
     [
-      'too many calls',
+      'too many calls in all lists',
       [{ calls: Array.from({ length: LIMITS.simulatedCalls.value }, () => ({})) }, { calls: [{}] }],
       -38026,
     ],
-  ])('refused: %s', async (_, blocks, code) => {
+  ])('are refused for %s', async (_, blocks, code) => {
     expect((await simulate(blocks)).error).toMatchObject({ code })
   })
 })
 
-describe('calls', () => {
+describe('simulated calls', () => {
   const poor = { from: OTHER, to: TO, value: '0x5' }
   const sent = { from: FROM, to: TO, maxFeePerGas: hex(10n ** 10n) }
   test.each([
-    ['funds, always', [poor], {}, -38014],
-    ['nonce too high', [{ ...sent, nonce: '0x5' }], { validation: true }, -38011],
-    ['nonce too low', [sent, { ...sent, nonce: '0x0' }], { validation: true }, -38010],
-    ['base fee', [{ from: FROM, to: TO, maxFeePerGas: '0x0' }], { validation: true }, -38012],
-    ['intrinsic gas', [{ from: FROM, to: TO, gas: '0x5' }], {}, -38013],
-    ['the gas of a block', [{ from: FROM, gas: hex(one.header.gasLimit + 1n) }], {}, -38015],
-  ])('refused: %s', async (_, calls, options, code) => {
+    ['missing funds, even without validation', [poor], {}, -38014],
+    ['a nonce that is too high', [{ ...sent, nonce: '0x5' }], { validation: true }, -38011],
+    ['a nonce that is too low', [sent, { ...sent, nonce: '0x0' }], { validation: true }, -38010],
+    [
+      'a fee cap below the base fee',
+      [{ from: FROM, to: TO, maxFeePerGas: '0x0' }],
+      { validation: true },
+      -38012,
+    ],
+    ['less than the intrinsic gas', [{ from: FROM, to: TO, gas: '0x5' }], {}, -38013],
+    ['more gas than a block has', [{ from: FROM, gas: hex(one.header.gasLimit + 1n) }], {}, -38015],
+  ])('are refused for %s', async (_, calls, options, code) => {
     expect((await simulate([{ calls }], options)).error).toMatchObject({ code })
   })
-  test('one long list and several short ones are refused in the same words', async () => {
-    const most = LIMITS.simulatedCalls.value
-    const message = `too many calls: ${most + 1} > ${most}`
-    const calls = Array.from({ length: most + 1 }, () => ({}))
+  test('above the limit are refused in the same words, in one list or in several', async () => {
+    const max = LIMITS.simulatedCalls.value
+    const message = `too many calls: ${max + 1} > ${max}`
+    const calls = Array.from({ length: max + 1 }, () => ({}))
     expect((await simulate([{ calls }])).error).toEqual({ code: -38026, message })
     const split = [{ calls: calls.slice(1) }, { calls: [{}] }]
     expect((await simulate(split)).error).toEqual({ code: -38026, message })
   })
-  test('a creation at the last nonce fails, and uses no more than it costs to begin', async () => {
+  test('that create at the last nonce fail and use only the intrinsic gas', async () => {
     const stateOverrides = { [OTHER]: { nonce: '0xffffffffffffffff' } }
     const { blocks } = await simulate([{ stateOverrides, calls: [{ from: OTHER, data: '0x00' }] }])
     expect(blocks[0]!.calls[0]).toMatchObject({
@@ -127,7 +137,7 @@ describe('calls', () => {
       error: { code: -32015, message: 'nonce uint64 overflow' },
     })
   })
-  test('nonces go up by themselves and are free without validation', async () => {
+  test('get increasing nonces, and any nonce is accepted without validation', async () => {
     const calls = [sent, { ...sent, nonce: '0x1' }, sent]
     const { blocks } = await simulate([{ calls }], {
       validation: true,
@@ -139,7 +149,7 @@ describe('calls', () => {
     const free = await simulate([{ calls: [{ from: FROM, to: TO, nonce: '0x9' }] }])
     expect(free.blocks[0]!.calls[0]).toMatchObject({ status: '0x1' })
   })
-  test('one that fails has its error, and the next goes on', async () => {
+  test('that fail have their error, and the next ones continue', async () => {
     const { blocks } = await simulate([
       {
         stateOverrides: {
@@ -167,36 +177,45 @@ describe('calls', () => {
   })
 })
 
-describe('an empty account that an override made', () => {
+describe('an empty account from an override, as the refund shows:', () => {
   const key = hexToBytes(`0x${'11'.repeat(32)}`)
   const authority = bytesToHex(addressOfKey(key))
   const fields = { chainId: 196n, address: address(7), nonce: 0n }
   const { r, s, yParity } = sign(authorizationHash(fields), key)
   const authorization = {
-    ...{ chainId: '0xc4', address: bytesToHex(fields.address), nonce: '0x0' },
-    ...{ r: hex(r), s: hex(s), yParity: hex(yParity) },
+    chainId: '0xc4',
+    address: bytesToHex(fields.address),
+    nonce: '0x0',
+    r: hex(r),
+    s: hex(s),
+    yParity: hex(yParity),
   }
   const delegating = { from: FROM, to: TO, authorizationList: [authorization] }
   const stateOverrides = { [authority]: { balance: '0x0' } }
   const touching = { from: FROM, to: authority }
-  const [WHOLE, REFUNDED] = [46_000, 36_800]
+  const [FULL, REFUNDED] = [46_000, 36_800]
   const cases: [title: string, blocks: readonly object[], gasUsed: number][] = [
-    ['none', [{ calls: [delegating] }], WHOLE],
-    ['is there in its block', [{ stateOverrides, calls: [delegating] }], REFUNDED],
-    ['and in the next ones', [{ stateOverrides }, {}, { calls: [delegating] }], REFUNDED],
-    ['until a call touches it', [{ stateOverrides, calls: [touching, delegating] }], WHOLE],
-    ['is no more', [{ stateOverrides, calls: [touching] }, { calls: [delegating] }], WHOLE],
+    ['does not exist without an override', [{ calls: [delegating] }], FULL],
+    ['exists in its block', [{ stateOverrides, calls: [delegating] }], REFUNDED],
+    ['exists in the next blocks', [{ stateOverrides }, {}, { calls: [delegating] }], REFUNDED],
+    ['exists until a call touches it', [{ stateOverrides, calls: [touching, delegating] }], FULL],
+    [
+      'is gone in the block after a call touched it',
+      [{ stateOverrides, calls: [touching] }, { calls: [delegating] }],
+      FULL,
+    ],
   ]
   test.each(cases)('%s', async (_, blocks, gasUsed) => {
-    const answer = await simulate(blocks)
-    const calls = answer.blocks.flatMap(({ calls: own }) => own)
+    const response = await simulate(blocks)
+    const calls = response.blocks.flatMap(({ calls: own }) => own)
     const last = calls.at(-1)!
     expect(Number(last.gasUsed)).toBe(gasUsed)
   })
 })
 
-test('transfers are logs on request, none of a frame that failed', async () => {
-  // Passes 3 wei to account 7, then calls itself with other input: pays 4 and reverts.
+test('transfers are logs on request, except those of a frame that failed', async () => {
+  // The code passes 3 wei to account 7, then calls itself with other input: that call pays 4 and
+  // reverts.
   const inner = `5f5f5f5f6004${push(7)}5af1 5f5ffd`
   const outer = `5f5f5f5f6003${push(7)}5af1 5f5f60015f5f30 5af1 00`
   const size = code(outer).length / 2 - 1
@@ -227,7 +246,7 @@ test('transfers are logs on request, none of a frame that failed', async () => {
   expect((await simulate(request)).blocks[0]!.calls[0]!.logs).toEqual([])
 })
 
-test('there is no trie of a block that is not canonical to take roots from', async () => {
+test('a simulated block without a trie has a zero state root', async () => {
   const { blocks } = await simulate([{ calls: [{ from: FROM, to: TO }] }])
   expect(blocks[0]!.stateRoot).toBe(hex(0).padEnd(66, '0'))
 })

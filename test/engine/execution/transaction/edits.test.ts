@@ -1,4 +1,7 @@
-/** Edits of state are in the chain: rules that know them come to them, others to the same receipts and another state. */
+/**
+ * Edits of state are part of the chain. Rules with edits apply them; other rules give the same
+ * receipts and another state.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ChainSpec } from '../../../../engine/chainspec/types.ts'
@@ -62,7 +65,7 @@ const EDIT: AccountEdit = {
 }
 
 describeEngines((engine) => {
-  test('an account is as the edit says', async () => {
+  test('an edit sets all fields that it names', async () => {
     const { status, change } = await run(engine, [EDIT])
     expect(status).toBe(1)
     expect(change).toMatchObject({
@@ -73,19 +76,19 @@ describeEngines((engine) => {
     expect(slots.toSorted()).toEqual(EDIT.slots!.map((slot) => slot.map(bytesToHex)).toSorted())
   })
 
-  test('what is left out stays', async () => {
+  test('an edit leaves the other fields as they are', async () => {
     const { change } = await run(engine, [{ address: ACCOUNT, nonce: 9n }])
     expect(change).toMatchObject({ after: { nonce: 9n, balance: 3n }, slots: [] })
   })
 
-  test('by other rules it is a deposit like any: the same receipt, another state', async () => {
-    const [here, there] = [await run(engine, [EDIT]), await run(engine, [EDIT], plain)]
+  test('without edit rules an edit is a deposit with the same receipt', async () => {
+    const [local, there] = [await run(engine, [EDIT]), await run(engine, [EDIT], plain)]
     expect(there.change).toBe(undefined)
-    expect(there.receiptsRoot).toEqual(here.receiptsRoot)
-    expect(there.gasUsed).toBe(here.gasUsed)
+    expect(there.receiptsRoot).toEqual(local.receiptsRoot)
+    expect(there.gasUsed).toBe(local.gasUsed)
   })
 
-  test('slots of an account that is none: nothing of it is done', async () => {
+  test('an edit with slots of an absent account changes nothing', async () => {
     const none = { address: address(6), slots: [[word(1n), word(1n)] as const] }
     const { status, change } = await run(engine, [EDIT, none])
     expect(status).toBe(0)
@@ -93,7 +96,7 @@ describeEngines((engine) => {
   })
 })
 
-test('only a deposit of the editor is one', () => {
+test('only a deposit from and to the editor is an edit', () => {
   const deposit = editDeposit(PARENT, [EDIT])
   expect(isEdit(decodeTransaction(deposit.raw))).toBe(true)
   const { type: _, raw: __, hash: ___, ...fields } = deposit
@@ -110,7 +113,7 @@ const edit = fc.record({
   code: fc.option(fc.uint8Array({ maxLength: 100 }), { nil: undefined }),
   slots: fc.array(fc.tuple(fixed(32), fixed(32)), { maxLength: 5 }),
 })
-test('what is encoded decodes to the same, anything else to the same kind of thing or nothing', () => {
+test('edits decode to what was encoded, and other bytes to equal edits or nothing', () => {
   fc.assert(
     fc.property(fc.array(edit, { maxLength: 5 }), (edits) => {
       expect(decodeEdits(encodeEdits(edits))).toEqual(edits)

@@ -1,4 +1,7 @@
-/** L1 and operator fees of a development chain, and transactions that pay none, with viem as an application does it. */
+/**
+ * viem reads L1 and operator fees of a development chain like an application, and sends
+ * transactions that pay none.
+ */
 
 import { encodeFunctionData, type Hex, hexToBigInt, numberToHex, parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
@@ -18,8 +21,8 @@ const FLAGS = {
 let node: RunningNode
 let client: ReturnType<typeof opClient>
 beforeAll(async () => {
-  const figures = Object.entries(FLAGS).flatMap(([name, value]) => [`--${name}`, String(value)])
-  node = await startNode(['--ephemeral', '--rate-limit', 'off', ...figures])
+  const feeFlags = Object.entries(FLAGS).flatMap(([name, value]) => [`--${name}`, String(value)])
+  node = await startNode(['--ephemeral', '--rate-limit', 'off', ...feeFlags])
   client = opClient(node.url)
 })
 afterAll(async () => {
@@ -33,7 +36,7 @@ const sealed = (number: bigint) =>
   expect.poll(() => client.getBlockNumber({ cacheTime: 0 })).toBeGreaterThan(number)
 const operatorFee = (gas: bigint) => gas * OPERATOR.scalar * 100n + OPERATOR.constant
 
-test('a transfer pays what viem estimated, to the vaults, to the wei', async () => {
+test('a transfer pays the fees that viem estimated, to the wei, to the vaults', async () => {
   const to = privateKeyToAccount(generatePrivateKey()).address
   const request = {
     account: accountOf(2),
@@ -42,7 +45,7 @@ test('a transfer pays what viem estimated, to the vaults, to the wei', async () 
     maxFeePerGas: 300_000_000n,
     maxPriorityFeePerGas: 5n,
   }
-  // The first block brings the figures of L1.
+  // The first block brings the L1 values.
   await sealed(0n)
   expect(await client.getL1BaseFee({})).toBe(L1_BASE_FEE)
   const l1Fee = await client.estimateL1Fee(request)
@@ -69,13 +72,13 @@ test('a transfer pays what viem estimated, to the vaults, to the wei', async () 
   })
   const gas = hexToBigInt(receipt['gasUsed']!)
   const price = hexToBigInt(receipt['effectiveGasPrice']!)
-  const paid = 7n + gas * price + l1Fee + operatorFee(gas)
+  const fees = 7n + gas * price + l1Fee + operatorFee(gas)
   expect(total).toBeGreaterThanOrEqual(l1Fee + operatorFee(gas) + gas * 100_000_000n)
   const before = blockNumber - 1n
   const change = async (address: Hex) =>
     (await client.getBalance({ address, blockNumber })) -
     (await client.getBalance({ address, blockNumber: before }))
-  expect(-(await change(request.account.address))).toBe(paid)
+  expect(-(await change(request.account.address))).toBe(fees)
   expect(await change(PREDEPLOY.l1FeeVault)).toBe(l1Fee)
   expect(await change(PREDEPLOY.operatorFeeVault)).toBe(operatorFee(gas))
   expect(await change(PREDEPLOY.baseFeeVault)).toBe(gas * 100_000_000n)
@@ -87,7 +90,7 @@ test('a transfer pays what viem estimated, to the vaults, to the wei', async () 
   expect(block['blobGasUsed']).toBe('0x61a8')
 })
 
-test('the pool counts both fees, calls and estimates count none', async () => {
+test('the txpool counts both fees, and calls and estimates count none', async () => {
   const account = privateKeyToAccount(generatePrivateKey())
   const gasPrice = 200_000_000n
   const funds = 21_000n * gasPrice
@@ -102,7 +105,7 @@ test('the pool counts both fees, calls and estimates count none', async () => {
   )
 })
 
-test('gasless: refused while off, free when the owner has turned it on', async () => {
+test('a gasless transaction is refused until the owner enables it, and then is free', async () => {
   const abi = parseAbi([
     'function setGaslessEnabled(bool)',
     'function setFullyGaslessTarget(address, bool, uint64)',
@@ -110,7 +113,7 @@ test('gasless: refused while off, free when the owner has turned it on', async (
   ])
   const whitelist = { address: PREDEPLOY.gaslessWhitelist, abi } as const
   const endpoint = `${node.url}/flashblocks`
-  // Nothing but value 0 is asked of who pays nothing.
+  // A sender that pays no fee needs only value 0.
   const account = privateKeyToAccount(generatePrivateKey())
   const data = encodeFunctionData({
     abi: parseAbi(['function approve(address, uint256) returns (bool)']),

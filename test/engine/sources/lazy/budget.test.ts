@@ -1,4 +1,4 @@
-/** The budget of requests: its rate, who goes first, and what is refused. */
+/** The budget of requests: its rate, its priorities, and its refusals. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -27,10 +27,10 @@ function open(limits = {}) {
   return { clock, budget, gone, take }
 }
 
-/** All that goes at once. */
+/** Takes everything that is available at once. */
 const drain = (budget: Budget) => budget.take(45, { what: 'canonical', client: '' })
 
-test('half a second’s worth goes at once, the rest at its rate', async () => {
+test('the budget grants half a second of requests at once and the rest at its rate', async () => {
   const { clock, gone, take } = open()
   for (let at = 0; at < 270; at++) void take(1, 'send', 'a')
   await clock.advance(0)
@@ -42,7 +42,7 @@ test('half a second’s worth goes at once, the rest at its rate', async () => {
   expect(gone).toHaveLength(270)
 })
 
-test('the urgent go first, whoever came first', async () => {
+test('more urgent requests go first, whatever the order of arrival', async () => {
   const { clock, budget, gone, take } = open()
   await drain(budget)
   for (const what of [...WHAT].reverse()) void take(30, what)
@@ -50,14 +50,14 @@ test('the urgent go first, whoever came first', async () => {
   expect(gone).toEqual(WHAT)
 })
 
-test('calls get a third, and what they leave the others have', async () => {
+test('calls get a third of the budget, and other purposes get what calls do not use', async () => {
   const { clock, budget, gone, take } = open()
   await drain(budget)
   for (let at = 0; at < 300; at++) void take(1, 'call', 'a')
   await clock.advance(1_000)
   const first = gone.length
   await clock.advance(9_000)
-  // Half a second's worth of its own, then 30 a second.
+  // The first client gets half a second's worth, then 30 a second.
   expect(first).toBeLessThanOrEqual(46)
   expect(gone.length).toBeGreaterThanOrEqual(290)
   void take(200, 'send')
@@ -66,7 +66,7 @@ test('calls get a third, and what they leave the others have', async () => {
   expect(gone.filter((one) => one.startsWith('send'))).toHaveLength(2)
 })
 
-test('clients take turns, however many one of them has', async () => {
+test('clients take turns, however many requests one of them has', async () => {
   const { clock, budget, gone, take } = open()
   await drain(budget)
   for (let at = 0; at < 50; at++) void take(10, 'send', 'many')
@@ -75,8 +75,8 @@ test('clients take turns, however many one of them has', async () => {
   expect(gone.slice(0, 4)).toEqual(['send many', 'send b', 'send c', 'send d'])
 })
 
-describe('is refused:', () => {
-  test('more than may wait for a client, and for all', async () => {
+describe('a request is refused', () => {
+  test('above the waiting limit of its client or of all clients', async () => {
     const { clock, budget, gone, take } = open({ fetchWaiting: 100, fetchWaitingPerClient: 60 })
     await drain(budget)
     void take(50, 'send', 'a')
@@ -85,13 +85,13 @@ describe('is refused:', () => {
     void take(50, 'send', 'b')
     await clock.advance(0)
     expect(gone).toEqual(['refused', 'refused'])
-    // What is more urgent has a queue of its own.
+    // A more urgent purpose has its own queue.
     void take(50, 'canonical')
     await clock.advance(2_000)
     expect(gone).toEqual(['refused', 'refused', 'canonical', 'send a', 'send b'])
   })
 
-  test('who gives up, in line or before', async () => {
+  test('when its caller aborts, before or while it waits', async () => {
     const { clock, budget, gone, take } = open()
     await drain(budget)
     const controller = new AbortController()
@@ -104,7 +104,7 @@ describe('is refused:', () => {
     expect(budget.waiting('send')).toBe(0)
   })
 
-  test('all that wait when it is closed, and all that come', async () => {
+  test('when the budget is closed, whether it waits or is new', async () => {
     const { clock, budget, gone, take } = open()
     await drain(budget)
     void take(1, 'call')
@@ -115,7 +115,7 @@ describe('is refused:', () => {
   })
 })
 
-test('whatever comes when, no second has more than its rate and a message, and everyone is served', async () => {
+test('in any history no second exceeds its limit and every request is granted', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(
@@ -139,13 +139,13 @@ test('whatever comes when, no second has more than its rate and a message, and e
         await clock.advance(60_000)
         expect(sent).toHaveLength(takes.length)
         for (const { at } of sent)
-          for (const [isCounted, most] of [
+          for (const [isCounted, max] of [
             [() => true, 90 + 45 + 40],
             [(what: FetchFor) => what === 'call', 30 + 15 + 40],
           ] as const) {
             const within = sent.filter((one) => one.at >= at && one.at < at + 1_000)
             const sum = within.reduce((sum, one) => sum + (isCounted(one.what) ? one.count : 0), 0)
-            expect(sum).toBeLessThanOrEqual(most)
+            expect(sum).toBeLessThanOrEqual(max)
           }
       },
     ),

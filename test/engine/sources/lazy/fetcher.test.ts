@@ -1,4 +1,7 @@
-/** Fetching of state: the right values at our head, once each, from whoever gives them; and an end to every wait. */
+/**
+ * Fetching state gives the right values at our head, once each, from any upstream that has them.
+ * Every wait ends.
+ */
 import { describe, expect, test } from 'vitest'
 import { bytesToHex } from '../../../../engine/primitives/hex.ts'
 import { bigintToBytes, concatBytes } from '../../../../engine/primitives/words.ts'
@@ -31,7 +34,9 @@ import { handClock } from '../../../fixtures/hand-clock.ts'
 const { world: W1 } = act(
   new Map(),
   [0, 1, 2].map((address) => ({
-    ...{ address, isDeleted: false, nonce: address === 2 ? 3 : 1 },
+    address,
+    isDeleted: false,
+    nonce: address === 2 ? 3 : 1,
     slots: [[0, 1] as const, [3, 2] as const],
   })),
 )
@@ -40,11 +45,12 @@ const [B1, B2] = [fakeBlock(1, W1), fakeBlock(2, W2)]
 
 const account = (at: number): MissingKey => ({ kind: 'account', address: ADDRESSES[at]! })
 const slot = (at: number, key: number): MissingKey => ({
-  ...{ kind: 'slot', address: ADDRESSES[at]! },
+  kind: 'slot',
+  address: ADDRESSES[at]!,
   key: SLOTS[key]!,
 })
 
-/** Flat state as the keeper keeps it: rows of a block that is canonical. */
+/** Makes flat state like the persistence thread: rows of a canonical block. */
 function open(mode: LazyMode = 'proven', more: Partial<FetcherOptions> = {}) {
   const clock = handClock()
   const upstreams = ['one', 'two'].map((name) => new FakeUpstream(name, [B1, B2]))
@@ -73,36 +79,41 @@ function open(mode: LazyMode = 'proven', more: Partial<FetcherOptions> = {}) {
   }
   const state = {
     head: B1 as FetchHead,
-    ...{ moves: 0, fills: 0, isTakenBack: false },
-    told: undefined as number | undefined,
+    moves: 0,
+    fills: 0,
+    isTakenBack: false,
+    reported: undefined as number | undefined,
   }
   const warnings: string[] = []
   const counts = new Map<string, number>()
   const fetcher = createFetcher({
-    ...{ mode, store, clock, limits: DEFAULT_FETCH_LIMITS },
+    mode,
+    store,
+    clock,
+    limits: DEFAULT_FETCH_LIMITS,
     upstreams: () =>
       upstreams.map((upstream) => ({
         upstream,
         depth: { state: 64, proofs: 64, takesHash: upstream.takesHash },
-        head: state.told,
+        head: state.reported,
       })),
-    head(most) {
+    head(max) {
       if (state.isTakenBack) return undefined
-      return most < state.head.number ? B1 : state.head
+      return max < state.head.number ? B1 : state.head
     },
     async fill(block, filled) {
       state.fills++
       if (state.moves > 0) {
         state.moves--
         state.head = B2
-        return { kept: 0 }
+        return { written: 0 }
       }
-      expect(block.number).toBe(Math.min(state.head.number, state.told ?? state.head.number))
+      expect(block.number).toBe(Math.min(state.head.number, state.reported ?? state.head.number))
       for (const row of filled) {
         rows.set(keyOf(row), row)
         if (row.kind === 'code') origins.set(latin1(row.hash), row.address)
       }
-      return { kept: filled.length }
+      return { written: filled.length }
     },
     budget: createBudget(DEFAULT_BUDGET_LIMITS, clock),
     guesses: createGuesses(store),
@@ -110,7 +121,7 @@ function open(mode: LazyMode = 'proven', more: Partial<FetcherOptions> = {}) {
     count: (what, by) => counts.set(what, (counts.get(what) ?? 0) + by),
     ...more,
   })
-  const ask = (
+  const request = (
     keys: readonly MissingKey[],
     what: 'canonical' | 'send' | 'call' = 'send',
     signal?: AbortSignal,
@@ -119,10 +130,10 @@ function open(mode: LazyMode = 'proven', more: Partial<FetcherOptions> = {}) {
       () => 'done',
       (error) => (error instanceof FetchError ? error.message : `bug: ${error}`),
     )
-  return { clock, upstreams, rows, state, warnings, counts, fetcher, ask }
+  return { clock, upstreams, rows, state, warnings, counts, fetcher, request }
 }
 
-/** Every row is what the world has. */
+/** Checks that every row has the world's value. */
 function expectTruth(rows: ReadonlyMap<string, FillRow>, world: World) {
   for (const row of rows.values())
     if (row.kind === 'account') {
@@ -139,12 +150,12 @@ const done = async (running: Promise<string>, clock: ReturnType<typeof handClock
   return running
 }
 
-describe.each(['proven', 'trusted'] as const)('%s', (mode) => {
-  test('gives accounts, code with them, slots and absences, at our head by its hash', async () => {
-    const { clock, upstreams, rows, fetcher, ask } = open(mode)
-    expect(await done(ask(KEYS), clock)).toBe('done')
+describe.each(['proven', 'trusted'] as const)('the fetcher in %s mode', (mode) => {
+  test('fetches accounts, code, slots and absent values at our head by block hash', async () => {
+    const { clock, upstreams, rows, fetcher, request } = open(mode)
+    expect(await done(request(KEYS), clock)).toBe('done')
     expectTruth(rows, W1)
-    // Six keys and one code.
+    // The rows are six keys and one code.
     expect(rows.size).toBe(7)
     const [one, two] = upstreams
     expect(two!.messages).toEqual([])
@@ -153,63 +164,65 @@ describe.each(['proven', 'trusted'] as const)('%s', (mode) => {
     fetcher.close()
   })
 
-  test('nothing more is asked for whom nobody waits for any more', async () => {
-    const { clock, upstreams, rows, ask } = open(mode)
+  test('sends nothing more for a request that was aborted', async () => {
+    const { clock, upstreams, rows, request } = open(mode)
     const gone = new AbortController()
-    const asked = ask(KEYS, 'call', gone.signal)
+    const requested = request(KEYS, 'call', gone.signal)
     gone.abort()
-    expect(await done(asked, clock)).toBe('nobody waits for it any more')
+    expect(await done(requested, clock)).toBe('nobody waits for it any more')
     const { length } = upstreams[0]!.messages
-    expect(await done(ask(KEYS, 'call', gone.signal), clock)).toBe('nobody waits for it any more')
+    expect(await done(request(KEYS, 'call', gone.signal), clock)).toBe(
+      'nobody waits for it any more',
+    )
     expect(upstreams[0]!.messages.length).toBe(length)
-    // Others that want the same get it.
-    expect(await done(ask(KEYS), clock)).toBe('done')
+    // Other requests for the same keys get them.
+    expect(await done(request(KEYS), clock)).toBe('done')
     expectTruth(rows, W1)
   })
 
-  test('by number where hashes are refused, with a look at the hash', async () => {
-    const { clock, upstreams, rows, ask } = open(mode)
+  test('asks by number and checks the block hash where the upstream refuses hashes', async () => {
+    const { clock, upstreams, rows, request } = open(mode)
     for (const upstream of upstreams) upstream.takesHash = false
-    expect(await done(ask(KEYS), clock)).toBe('done')
+    expect(await done(request(KEYS), clock)).toBe('done')
     expectTruth(rows, W1)
     for (const message of upstreams[0]!.messages)
       expect(message.at(-1)).toEqual({ method: 'eth_getBlockByNumber', params: ['0x1', false] })
   })
 
-  test('another block at that number is none of ours', async () => {
-    const { clock, upstreams, rows, warnings, ask } = open(mode)
+  test('refuses state of an upstream that has another block at that number', async () => {
+    const { clock, upstreams, rows, warnings, request } = open(mode)
     for (const upstream of upstreams) {
       upstream.takesHash = false
       upstream.blocks = [fakeBlock(1, W2, 9)]
     }
-    expect(await done(ask(KEYS), clock)).toBe('its block 1 is another one than ours')
+    expect(await done(request(KEYS), clock)).toBe('its block 1 is another one than ours')
     expect(rows.size).toBe(0)
     expect(warnings).toEqual([])
   })
 
-  test('fetches again where the head moved meanwhile', async () => {
-    const { clock, state, rows, counts, ask } = open(mode)
+  test('fetches again when the head moves during the fetch', async () => {
+    const { clock, state, rows, counts, request } = open(mode)
     state.moves = 1
-    expect(await done(ask(KEYS), clock)).toBe('done')
+    expect(await done(request(KEYS), clock)).toBe('done')
     expectTruth(rows, W2)
     expect(state.fills).toBe(2)
     expect(counts.get('state_dropped')).toBeGreaterThan(0)
   })
 
-  test('an upstream that lags is asked at its own head', async () => {
-    const { clock, upstreams, rows, state, ask } = open(mode)
+  test('asks an upstream that lags at the head of that upstream', async () => {
+    const { clock, upstreams, rows, state, request } = open(mode)
     for (const upstream of upstreams) upstream.blocks = [B1]
     state.head = B2
-    state.told = 1
-    expect(await done(ask(KEYS), clock)).toBe('done')
+    state.reported = 1
+    expect(await done(request(KEYS), clock)).toBe('done')
     expectTruth(rows, W1)
     expect(upstreams[1]!.messages).toEqual([])
   })
 
-  test('waits while blocks are taken back', async () => {
-    const { clock, upstreams, rows, state, ask } = open(mode)
+  test('sends nothing while blocks are taken back', async () => {
+    const { clock, upstreams, rows, state, request } = open(mode)
     state.isTakenBack = true
-    const running = ask(KEYS)
+    const running = request(KEYS)
     await clock.advance(1_000)
     expect(upstreams[0]!.messages).toEqual([])
     state.isTakenBack = false
@@ -217,74 +230,76 @@ describe.each(['proven', 'trusted'] as const)('%s', (mode) => {
     expectTruth(rows, W1)
   })
 
-  test('a value that cannot be is not taken, and its upstream rests', async () => {
-    const { clock, upstreams, rows, warnings, counts, ask } = open(mode)
+  test('refuses a malformed value and backs off from its upstream', async () => {
+    const { clock, upstreams, rows, warnings, counts, request } = open(mode)
     upstreams[0]!.mischief = ({ method }) =>
       method === 'eth_getProof' ? {} : method === 'eth_getBalance' ? 'lots' : undefined
-    expect(await done(ask(KEYS), clock)).toBe('done')
+    expect(await done(request(KEYS), clock)).toBe('done')
     expectTruth(rows, W1)
     expect(warnings).toHaveLength(1)
     expect(warnings[0]).toMatch(/^one is not asked for state for a while: /)
     expect(counts.get('state_wrong')).toBe(1)
     const before = upstreams[0]!.messages.length
-    expect(await done(ask([account(1)]), clock)).toBe('done')
+    expect(await done(request([account(1)]), clock)).toBe('done')
     expect(upstreams[0]!.messages.length).toBe(before)
     await clock.advance(60_000)
-    expect(await done(ask([slot(1, 0)]), clock)).toBe('done')
+    expect(await done(request([slot(1, 0)]), clock)).toBe('done')
     expect(upstreams[0]!.messages.length).toBe(before + 1)
   })
 })
 
-test('a wrong value with a right proof beside it is not believed', async () => {
-  const { clock, upstreams, rows, ask } = open('proven')
+test('a valid proof of another state does not prove a value at our head', async () => {
+  const { clock, upstreams, rows, request } = open('proven')
   const other = fakeBlock(1, W2)
   for (const upstream of upstreams)
     upstream.mischief = ({ method, params }) =>
       method === 'eth_getProof' ? other.prover.prove(ADDRESSES[0]!, []) : void params
-  expect(await done(ask([account(0)]), clock)).toMatch(/eth_getProof of 0x.*accountProof\[0\]/)
+  expect(await done(request([account(0)]), clock)).toMatch(/eth_getProof of 0x.*accountProof\[0\]/)
   expect(rows.size).toBe(0)
 })
 
-test('code is held to its hash', async () => {
-  const { clock, upstreams, ask } = open('proven')
+test('code with another hash is refused', async () => {
+  const { clock, upstreams, request } = open('proven')
   for (const upstream of upstreams)
     upstream.mischief = ({ method }) => (method === 'eth_getCode' ? '0x6001' : undefined)
-  expect(await done(ask([account(2)]), clock)).toMatch(/^code of 0x[0-9a-f]+: its hash is not 0x/)
+  expect(await done(request([account(2)]), clock)).toMatch(
+    /^code of 0x[0-9a-f]+: its hash is not 0x/,
+  )
 })
 
-test('code alone is asked of an account that is known to have it', async () => {
-  const { clock, rows, ask } = open('proven')
+test('code alone is fetched through an account that is known to have it', async () => {
+  const { clock, rows, request } = open('proven')
   const key = { kind: 'code', hash: CODE_HASH } as const
-  expect(await done(ask([key]), clock)).toMatch(/^no account is known to have the code 0x/)
-  expect(await done(ask([account(2)]), clock)).toBe('done')
+  expect(await done(request([key]), clock)).toMatch(/^no account is known to have the code 0x/)
+  expect(await done(request([account(2)]), clock)).toBe('done')
   rows.delete(latin1(CODE_HASH))
-  expect(await done(ask([key]), clock)).toBe('done')
+  expect(await done(request([key]), clock)).toBe('done')
   expect(rows.get(latin1(CODE_HASH))).toMatchObject({ code: CODE })
 })
 
-test('what is under way is asked once, but the urgent do not wait for the idle', async () => {
-  const { clock, upstreams, ask } = open('proven')
-  const held = Promise.withResolvers<void>()
-  upstreams[0]!.wait = () => held.promise
-  const calls = [ask(KEYS, 'call'), ask(KEYS, 'call'), ask([KEYS[0]!], 'call')]
+test('keys are fetched once, but an urgent request does not wait for a call', async () => {
+  const { clock, upstreams, request } = open('proven')
+  const blocked = Promise.withResolvers<void>()
+  upstreams[0]!.wait = () => blocked.promise
+  const calls = [request(KEYS, 'call'), request(KEYS, 'call'), request([KEYS[0]!], 'call')]
   await clock.advance(10)
   expect(upstreams[0]!.messages).toHaveLength(1)
-  const urgent = ask([KEYS[0]!], 'canonical')
+  const urgent = request([KEYS[0]!], 'canonical')
   await clock.advance(10)
   expect(upstreams[0]!.messages).toHaveLength(2)
-  held.resolve()
+  blocked.resolve()
   expect(await done(Promise.all([...calls, urgent]).then(String), clock)).toBe(
     'done,done,done,done',
   )
 })
 
-test('what another fetch came to nothing with is fetched again', async () => {
-  const { clock, upstreams, ask } = open('proven')
+test('keys that another fetch did not get in time are fetched again', async () => {
+  const { clock, upstreams, request } = open('proven')
   const hang = Promise.withResolvers<void>()
   for (const upstream of upstreams) upstream.wait = () => hang.promise
-  const first = ask([account(0)])
+  const first = request([account(0)])
   await clock.advance(5_000)
-  const second = ask([account(0)])
+  const second = request([account(0)])
   for (const upstream of upstreams) upstream.wait = async () => {}
   await clock.advance(3_500)
   expect(await first).toMatch(/^account 0x\w+ did not come within 8000 ms$/)
@@ -292,51 +307,52 @@ test('what another fetch came to nothing with is fetched again', async () => {
   expect(await done(second, clock)).toBe('done')
 })
 
-test('an upstream that is silent or does not have our head is asked again, and the other meanwhile', async () => {
-  const { clock, upstreams, rows, ask } = open('proven')
+test('a fetch retries an upstream that fails or lacks our head, and tries the other', async () => {
+  const { clock, upstreams, rows, request } = open('proven')
   const [one, two] = upstreams
   one!.blocks = []
   two!.mischief = () => {
     throw failure('silent', 'two is silent')
   }
-  const running = ask(KEYS)
+  const running = request(KEYS)
   await clock.advance(500)
   one!.blocks = [B1]
   expect(await done(running, clock)).toBe('done')
   expectTruth(rows, W1)
 })
 
-test('one that wants fewer calls is waited for only where nobody else is left', async () => {
-  const { clock, upstreams, rows, ask } = open('proven')
+test('a rate-limited upstream is waited for only if there is no other', async () => {
+  const { clock, upstreams, rows, request } = open('proven')
   const [one, two] = upstreams
   one!.mischief = () => {
     throw failure('limited', 'one wants fewer requests')
   }
-  expect(await done(ask([account(0)]), clock)).toBe('done')
+  expect(await done(request([account(0)]), clock)).toBe('done')
   expectTruth(rows, W1)
   expect(one!.options.map(({ hasOthers }) => hasOthers)).toEqual([true])
   expect(two!.options.map(({ hasOthers }) => hasOthers)).toEqual(two!.options.map(() => undefined))
   expect(two!.options.length).toBeGreaterThan(0)
 })
 
-test('a state that nobody gives is said to be so before the time is over', async () => {
-  const { clock, upstreams, ask } = open('proven')
+test('a fetch fails before its deadline when no upstream has the state', async () => {
+  const { clock, upstreams, request } = open('proven')
   for (const upstream of upstreams) upstream.blocks = []
-  const running = ask(KEYS)
+  const running = request(KEYS)
   await clock.advance(4_000)
   expect(await running).toBe('header not found')
 })
 
-test('messages are as long as the budget lets them be, and all within its rate', async () => {
-  const { clock, upstreams, ask } = open('trusted')
+test('batches are as long as the budget allows, and stay within its rate', async () => {
+  const { clock, upstreams, request } = open('trusted')
   const keys = Array.from(
     { length: 300 },
     (_, at): MissingKey => ({
-      ...{ kind: 'slot', address: ADDRESSES[at % 3]! },
+      kind: 'slot',
+      address: ADDRESSES[at % 3]!,
       key: bigintToBytes(BigInt(at + 9_000), 32),
     }),
   )
-  const running = ask(keys)
+  const running = request(keys)
   await clock.advance(1_000)
   expect(upstreams[0]!.calls.length).toBeLessThanOrEqual(180)
   expect(await done(running, clock)).toBe('done')
@@ -344,39 +360,41 @@ test('messages are as long as the budget lets them be, and all within its rate',
   expect(upstreams[0]!.calls).toHaveLength(300)
 })
 
-test('more keys than may be, and hashes of blocks, are refused; a node that stops answers all', async () => {
-  const { clock, upstreams, fetcher, ask } = open('proven')
+test('too many keys, block hashes and fetches of a closed node are refused', async () => {
+  const { clock, upstreams, fetcher, request } = open('proven')
   const many = Array.from({ length: 1_001 }, () => account(0))
-  expect(await ask(many)).toBe('1001 values are missing, at most 1000')
-  expect(await ask([{ kind: 'blockHash', number: 7n }])).toMatch(/^hash of block 7 is not kept/)
+  expect(await request(many)).toBe('1001 values are missing, at most 1000')
+  expect(await request([{ kind: 'blockHash', number: 7n }])).toMatch(/^hash of block 7 is not kept/)
   upstreams[0]!.wait = () => new Promise(() => {})
-  const running = ask(KEYS)
+  const running = request(KEYS)
   await clock.advance(10)
   fetcher.close()
   expect(await running).toBe('nothing is fetched any more: the node stops')
 })
 
-test('what runs of the same code have touched comes along', async () => {
+test('slots that other contracts with the same code used are fetched with an account', async () => {
   const { world } = act(
     new Map(),
     [0, 1].map((address) => ({ address, isDeleted: false, nonce: 3, slots: [] })),
   )
   const block = fakeBlock(1, world)
-  const { clock, upstreams, rows, ask, state } = open('proven')
+  const { clock, upstreams, rows, request, state } = open('proven')
   for (const upstream of upstreams) upstream.blocks = [block]
   state.head = block
-  const place = bigintToBytes(7n, 32)
+  const slot = bigintToBytes(7n, 32)
   const of = (at: number, key: Uint8Array): MissingKey => ({
-    ...{ kind: 'slot', address: ADDRESSES[at]!, key },
+    kind: 'slot',
+    address: ADDRESSES[at]!,
+    key,
   })
   const mapping = new Uint8Array(32).fill(0xcd)
-  expect(await done(ask([account(0), of(0, place), of(0, mapping)]), clock)).toBe('done')
-  expect(await done(ask([account(1)]), clock)).toBe('done')
+  expect(await done(request([account(0), of(0, slot), of(0, mapping)]), clock)).toBe('done')
+  expect(await done(request([account(1)]), clock)).toBe('done')
   const has = (at: number, key: Uint8Array) => rows.has(latin1(concatBytes(ADDRESSES[at]!, key)))
-  expect([has(1, place), has(1, mapping)]).toEqual([true, false])
+  expect([has(1, slot), has(1, mapping)]).toEqual([true, false])
 })
 
-test('values after any block are read for who compares them, and nothing is kept', async () => {
+test('reads of values after a block return them and store nothing', async () => {
   const { clock, upstreams, rows, fetcher } = open('trusted')
   const keys = [
     { kind: 'account', address: ADDRESSES[0]! },
@@ -398,7 +416,7 @@ test('values after any block are read for who compares them, and nothing is kept
   await failing
 })
 
-test('a sample of what a block wrote is compared with the upstream’s', async () => {
+test('a difference between sampled values of a block and the upstream is named', async () => {
   const { fetcher } = open('trusted')
   const sampled = (world: World) => [
     {

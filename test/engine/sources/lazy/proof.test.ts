@@ -1,4 +1,4 @@
-/** Proofs of our own trie prove what they should; changed anywhere they prove nothing. */
+/** Proofs of our own trie prove the right values; a changed proof proves nothing. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
@@ -13,9 +13,12 @@ import { type ProofJson, proverOf } from '../../../fixtures/proofs.ts'
 
 const worlds = fc.array(action, { maxLength: 14 }).map((actions) => act(new Map(), actions).world)
 
-/** Their hashes have ten nibbles in common: leaves below them are shorter than 32 bytes and stand in their parent. */
+/**
+ * Their hashes have ten nibbles in common. Leaves below them are shorter than 32 bytes and are part
+ * of their parent.
+ */
 const TWINS = [247_476n, 515_151n].map((at) => bigintToBytes(at, 32))
-/** One account whose slots have small values. */
+/** One account has slots with small values. */
 const small: World = new Map([
   [
     latin1(ADDRESSES[0]!),
@@ -26,14 +29,14 @@ const small: World = new Map([
   ],
 ])
 
-test('every account and slot of any world is proven, and every absence', () => {
+test('a proof shows every account and slot of any state, and every absence', () => {
   const seen = { absent: 0, present: 0, zero: 0, set: 0 }
   fc.assert(
     fc.property(worlds, (world) => {
       const { stateRoot, prove } = proverOf(world)
       for (const address of ADDRESSES) {
-        const asked = { stateRoot, address, keys: SLOTS }
-        const found = readProof(prove(address, SLOTS), asked)
+        const requested = { stateRoot, address, keys: SLOTS }
+        const found = readProof(prove(address, SLOTS), requested)
         const expected = world.get(latin1(address))
         expect(found.account).toEqual(expected && encodeAccount(expected.account))
         expect(equalBytes(found.storageRoot, EMPTY_ROOT)).toBe((expected?.slots.size ?? 0) === 0)
@@ -51,18 +54,20 @@ const nodesIn = (proof: ProofJson): string[][] => [
   [...proof.accountProof],
   ...proof.storageProof.map(({ proof }) => [...proof]),
 ]
-/** With these nodes in their places. */
+/** Replaces the nodes of a proof. */
 const withNodes = (proof: ProofJson, [account, ...storage]: readonly string[][]) => ({
   ...proof,
   accountProof: account,
   storageProof: proof.storageProof.map((one, at) => ({ ...one, proof: storage[at] })),
 })
 
-describe('changed', () => {
+describe('a changed proof', () => {
   const { world } = act(
     new Map(),
     [0, 1, 2, 3, 4].map((address) => ({
-      ...{ address, isDeleted: false, nonce: 1 },
+      address,
+      isDeleted: false,
+      nonce: 1,
       slots: [0, 2, 3].map((slot) => [slot, 2] as const),
     })),
   )
@@ -71,7 +76,7 @@ describe('changed', () => {
     ['nodes within nodes', small, [...TWINS, SLOTS[0]!]],
   ]
 
-  test.each(cases)('in any byte, it proves nothing: %s', (_, of, keys) => {
+  test.each(cases)('proves nothing after a flipped bit in any byte: %s', (_, of, keys) => {
     const { stateRoot, prove } = proverOf(of)
     const address = ADDRESSES[0]!
     const proof = prove(address, keys)
@@ -93,7 +98,7 @@ describe('changed', () => {
     expect(tried).toBeGreaterThan(500)
   })
 
-  test.each(cases)('in its list of nodes, it proves nothing: %s', (_, of, keys) => {
+  test.each(cases)('proves nothing after a change of its list of nodes: %s', (_, of, keys) => {
     const { stateRoot, prove } = proverOf(of)
     const address = ADDRESSES[0]!
     const proof = prove(address, keys)
@@ -117,10 +122,10 @@ describe('changed', () => {
     }
   })
 
-  test('for another account, key or root it proves nothing of them', () => {
+  test('proves nothing about another account, key or root', () => {
     const { stateRoot, prove } = proverOf(world)
     const proof = prove(ADDRESSES[0]!, SLOTS.slice(0, 1))
-    const asked = { stateRoot, address: ADDRESSES[0]!, keys: SLOTS.slice(0, 1) }
+    const requested = { stateRoot, address: ADDRESSES[0]!, keys: SLOTS.slice(0, 1) }
     for (const change of [
       { address: ADDRESSES[1]! },
       { keys: [SLOTS[2]!] },
@@ -128,11 +133,11 @@ describe('changed', () => {
       { keys: [] },
       { stateRoot: EMPTY_ROOT },
     ])
-      expect(() => readProof(proof, { ...asked, ...change })).toThrow(ProofFault)
+      expect(() => readProof(proof, { ...requested, ...change })).toThrow(ProofFault)
   })
 })
 
-test('nodes that stand in their parents may come on their own too', () => {
+test('a node that is embedded in its parent may also be listed by itself', () => {
   const { stateRoot, prove } = proverOf(small)
   const address = ADDRESSES[0]!
   const keys = [TWINS[0]!]
@@ -151,23 +156,23 @@ test('nodes that stand in their parents may come on their own too', () => {
       return false
     }
   })
-  // The one on the path, and no other.
+  // Only the node on the path was read.
   expect(taken).toHaveLength(1)
 })
 
-test('an empty trie is proven by no node or by its one', () => {
+test('an empty trie is proven by an empty list or by its empty node', () => {
   const { stateRoot, prove } = proverOf(new Map())
-  const asked = { stateRoot, address: ADDRESSES[0]!, keys: SLOTS.slice(0, 1) }
+  const requested = { stateRoot, address: ADDRESSES[0]!, keys: SLOTS.slice(0, 1) }
   const none = { account: undefined, storageRoot: EMPTY_ROOT, slots: [undefined] }
-  const proof = prove(asked.address, asked.keys)
-  expect(readProof(proof, asked)).toEqual(none)
-  expect(readProof({ ...proof, accountProof: ['0x80'] }, asked)).toEqual(none)
+  const proof = prove(requested.address, requested.keys)
+  expect(readProof(proof, requested)).toEqual(none)
+  expect(readProof({ ...proof, accountProof: ['0x80'] }, requested)).toEqual(none)
 })
 
-describe('what is no proof is said to be none:', () => {
+describe('an invalid proof is refused:', () => {
   const { stateRoot, prove } = proverOf(small)
-  const asked = { stateRoot, address: ADDRESSES[0]!, keys: [TWINS[0]!] }
-  const proof = prove(asked.address, asked.keys)
+  const requested = { stateRoot, address: ADDRESSES[0]!, keys: [TWINS[0]!] }
+  const proof = prove(requested.address, requested.keys)
   const cases: [unknown, RegExp][] = [
     [null, /^eth_getProof: expected an object, got null/],
     [[], /^eth_getProof: expected an object/],
@@ -182,16 +187,16 @@ describe('what is no proof is said to be none:', () => {
     [{ ...proof, storageProof: [] }, /^storageProof: 1 of them expected, got 0/],
   ]
   test.each(cases)('%j', (json, message) => {
-    expect(() => readProof(json, asked)).toThrow(message)
-    expect(() => readProof(json, asked)).toThrow(ProofFault)
+    expect(() => readProof(json, requested)).toThrow(message)
+    expect(() => readProof(json, requested)).toThrow(ProofFault)
   })
 
-  // Under a root of its own a list of nodes is right in all hashes: what is no node is found by its form.
-  test('garbage as nodes never gives anything but a value or a fault', () => {
+  // Under its own root any list of nodes has right hashes, so only the form shows an invalid node.
+  test('random bytes as nodes', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 80 }), { maxLength: 4 }), (nodes) => {
         const json = { ...proof, accountProof: nodes.map(bytesToHex) }
-        expect(() => readProof(json, asked)).toThrow(ProofFault)
+        expect(() => readProof(json, requested)).toThrow(ProofFault)
       }),
     )
   })

@@ -1,9 +1,12 @@
-/** A lazy directory from an upstream: begun, gone on with, begun anew; and what an upstream may not say. */
+/**
+ * A lazy directory from an upstream: its start, restart and resync, and the upstream's invalid
+ * responses.
+ */
 import { describe, expect, test } from 'vitest'
 import type { ChainSpec } from '../../../../engine/chainspec/types.ts'
 import { encodeBlock } from '../../../../engine/primitives/block-codec.ts'
 import type { Bytes, Hex } from '../../../../engine/primitives/bytes.ts'
-import { decodeHeader, encodeHeader } from '../../../../engine/primitives/header-codec.ts'
+import { decodeHeader, encodeHeader } from '../../../../engine/primitives/header.ts'
 import { bytesToHex, hexToBytes, quantity } from '../../../../engine/primitives/hex.ts'
 import { EMPTY_OMMERS, keccak256 } from '../../../../engine/primitives/keccak.ts'
 import { orderedRoot } from '../../../../engine/primitives/ordered-root.ts'
@@ -17,18 +20,18 @@ import { signTransaction } from '../../../../engine/primitives/transaction-codec
 import { bigintToBytes, ZERO_20, ZERO_32 } from '../../../../engine/primitives/words.ts'
 import { createBudget, DEFAULT_BUDGET_LIMITS } from '../../../../engine/sources/lazy/budget.ts'
 import { lazyMode, probeDepth } from '../../../../engine/sources/lazy/depth.ts'
-import { paced } from '../../../../engine/sources/lazy/pace.ts'
+import { paced } from '../../../../engine/sources/lazy/paced-upstream.ts'
 import { planLazy, startLazy } from '../../../../engine/sources/lazy/start.ts'
 import { createTracer } from '../../../../engine/sources/lazy/trace.ts'
 import type { Upstream } from '../../../../engine/sources/upstream/client.ts'
 import { UpstreamError } from '../../../../engine/sources/upstream/error.ts'
-import type { Call, Settled } from '../../../../engine/sources/upstream/transport.ts'
+import type { Call, Settled } from '../../../../engine/sources/upstream/messages.ts'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
-import { createKeeper } from '../../../../engine/storage/keeper/keeper.ts'
+import { createPersistence } from '../../../../engine/storage/persistence/persistence.ts'
 import { failure } from '../../../fixtures/fake-upstream.ts'
 import { handClock } from '../../../fixtures/hand-clock.ts'
-import { plainWords } from '../../../fixtures/keeper-chain.ts'
+import { plainWords } from '../../../fixtures/persistence-chain.ts'
 
 const KEY = new Uint8Array(32).fill(5)
 const FIRST = 100
@@ -38,10 +41,12 @@ type Made = {
   readonly hash: Hex
   readonly header: Bytes
   readonly raw: Bytes
+  /** The hash of the block's transaction. */
+  readonly transactionHash: Hex
   readonly receipt: Record<string, unknown>
 }
 
-/** Signing takes its time: some transactions are in many blocks. */
+/** Signing is slow, so some transactions are in many blocks. */
 const signed = new Map<string, { readonly raw: Bytes; readonly hash: Bytes }>()
 function transactionOf(number: number, salt: number) {
   const name = `${number % 40} ${salt}`
@@ -50,7 +55,9 @@ function transactionOf(number: number, salt: number) {
   const made = signTransaction(
     {
       ...({ type: 0, chainId: 196n, gasPrice: 7n, gasLimit: 30_000n } as const),
-      ...{ nonce: BigInt(number % 40), to: ZERO_20, value: BigInt(salt) },
+      nonce: BigInt(number % 40),
+      to: ZERO_20,
+      value: BigInt(salt),
       input: new Uint8Array(0),
     },
     KEY,
@@ -66,24 +73,46 @@ function make(number: number, parentHash: Bytes, salt: number, other?: Bytes): M
   const logsBloom = bloomOf(logs)
   const common = { type: 0, status: 1, cumulativeGasUsed: 25_000n } as const
   const encoded = encodeReceipt({
-    ...{ ...common, gasUsed: 25_000n, logsBloom, logs, contractAddress: undefined },
+    ...common,
+    gasUsed: 25_000n,
+    logsBloom,
+    logs,
+    contractAddress: undefined,
     effectiveGasPrice: 7n,
   })
   const header = encodeHeader({
-    ...{ parentHash, ommersHash: EMPTY_OMMERS, coinbase: ZERO_20, stateRoot: keccak256(hash) },
-    ...{ transactionsRoot: orderedRoot([raw]), receiptsRoot: orderedRoot([encoded]), logsBloom },
-    ...{ difficulty: 0n, number: BigInt(number), gasLimit: 30_000_000n, gasUsed: 25_000n },
-    ...{ timestamp: BigInt(number), extraData: new Uint8Array(0), mixHash: ZERO_32 },
-    ...{ nonce: new Uint8Array(8), baseFeePerGas: 7n },
+    parentHash,
+    ommersHash: EMPTY_OMMERS,
+    coinbase: ZERO_20,
+    stateRoot: keccak256(hash),
+    transactionsRoot: orderedRoot([raw]),
+    receiptsRoot: orderedRoot([encoded]),
+    logsBloom,
+    difficulty: 0n,
+    number: BigInt(number),
+    gasLimit: 30_000_000n,
+    gasUsed: 25_000n,
+    timestamp: BigInt(number),
+    extraData: new Uint8Array(0),
+    mixHash: ZERO_32,
+    nonce: new Uint8Array(8),
+    baseFeePerGas: 7n,
   })
   const receipt = {
-    ...{ type: '0x0', status: '0x1', cumulativeGasUsed: quantity(25_000), contractAddress: null },
-    ...{ effectiveGasPrice: '0x7', l1Fee: '0x10', l1GasPrice: '0x2', l1GasUsed: '0x3' },
+    type: '0x0',
+    status: '0x1',
+    cumulativeGasUsed: quantity(25_000),
+    contractAddress: null,
+    effectiveGasPrice: '0x7',
+    l1Fee: '0x10',
+    l1GasPrice: '0x2',
+    l1GasUsed: '0x3',
     logs: [
       { address: bytesToHex(ZERO_20), topics: [bytesToHex(hash)], data: bytesToHex(logs[0]!.data) },
     ],
   }
-  return { number, hash: bytesToHex(keccak256(header)), header, raw, receipt }
+  const transactionHash = bytesToHex(hash)
+  return { number, hash: bytesToHex(keccak256(header)), header, raw, transactionHash, receipt }
 }
 
 function makeChain(upTo: number, from: readonly Made[] = [], salt = 0): readonly Made[] {
@@ -115,9 +144,9 @@ class ChainUpstream {
   readonly as = (): Upstream => ({
     name: this.name,
     call: async (method, params) => {
-      const [answer] = await this.#batch([{ method, params }])
-      if ('error' in answer!) throw answer.error
-      return answer!.result
+      const [response] = await this.#batch([{ method, params }])
+      if ('error' in response!) throw response.error
+      return response!.result
     },
     batch: (calls) => this.#batch(calls),
     watchHeads: undefined,
@@ -135,15 +164,15 @@ class ChainUpstream {
             fault: { code: -32_601, message: 'no such method' },
           }),
         }
-      return { result: this.change(call, this.#answer(call)) }
+      return { result: this.change(call, this.#respond(call)) }
     })
   }
 
-  #answer({ method, params }: Call): unknown {
+  #respond({ method, params }: Call): unknown {
     const [what] = params
     const block = this.chain.find(
-      ({ number, hash, raw }) =>
-        what === quantity(number) || what === hash || what === bytesToHex(keccak256(raw)),
+      ({ number, hash, transactionHash }) =>
+        what === hash || what === transactionHash || what === quantity(number),
     )
     switch (method) {
       case 'eth_getBlockByNumber':
@@ -157,7 +186,9 @@ class ChainUpstream {
       case 'debug_getRawBlock':
         return bytesToHex(
           encodeBlock({
-            ...{ header: decodeHeader(block!.header), transactions: [block!.raw], ommers: [] },
+            header: decodeHeader(block!.header),
+            transactions: [block!.raw],
+            ommers: [],
             withdrawals: undefined,
           }),
         )
@@ -171,46 +202,61 @@ class ChainUpstream {
   }
 }
 
-function blockJson({ header: rlp, hash, raw }: Made) {
+function blockJson({ header: rlp, hash, transactionHash }: Made) {
   const header = decodeHeader(rlp)
   return {
-    ...{ hash, parentHash: bytesToHex(header.parentHash), sha3Uncles: bytesToHex(EMPTY_OMMERS) },
-    ...{ miner: bytesToHex(header.coinbase), stateRoot: bytesToHex(header.stateRoot) },
-    ...{ transactionsRoot: bytesToHex(header.transactionsRoot) },
-    ...{ receiptsRoot: bytesToHex(header.receiptsRoot), logsBloom: bytesToHex(header.logsBloom) },
-    ...{ difficulty: '0x0', number: quantity(header.number), gasLimit: quantity(header.gasLimit) },
-    ...{ gasUsed: quantity(header.gasUsed), timestamp: quantity(header.timestamp) },
-    ...{ extraData: '0x', mixHash: bytesToHex(ZERO_32), nonce: bytesToHex(new Uint8Array(8)) },
-    ...{ baseFeePerGas: '0x7', transactions: [bytesToHex(keccak256(raw))] },
+    hash,
+    parentHash: bytesToHex(header.parentHash),
+    sha3Uncles: bytesToHex(EMPTY_OMMERS),
+    miner: bytesToHex(header.coinbase),
+    stateRoot: bytesToHex(header.stateRoot),
+    transactionsRoot: bytesToHex(header.transactionsRoot),
+    receiptsRoot: bytesToHex(header.receiptsRoot),
+    logsBloom: bytesToHex(header.logsBloom),
+    difficulty: '0x0',
+    number: quantity(header.number),
+    gasLimit: quantity(header.gasLimit),
+    gasUsed: quantity(header.gasUsed),
+    timestamp: quantity(header.timestamp),
+    extraData: '0x',
+    mixHash: bytesToHex(ZERO_32),
+    nonce: bytesToHex(new Uint8Array(8)),
+    baseFeePerGas: '0x7',
+    transactions: [transactionHash],
   }
 }
 
 const long = makeChain(FIRST + 300)
 const options = (database = memoryDatabase()) => ({
-  ...{ database, chain, undoBlocks: 6, lagBlocks: 8 },
+  database,
+  chain,
+  undoBlocks: 6,
+  lagBlocks: 8,
 })
 const alone = (upstream: Upstream) => [{ upstream, depth: 64 }]
 
-test('begins at the upstream’s head with what the head needs', async () => {
+test('a start takes the upstream’s head with the blocks that the head needs', async () => {
   const upstream = new ChainUpstream(long)
   const { database, ...rest } = options()
-  const begun = await startLazy(alone(upstream.as()), { database, ...rest })
-  expect(begun).toMatchObject({ status: 'begun', head: { number: FIRST + 300 } })
+  const started = await startLazy(alone(upstream.as()), { database, ...rest })
+  expect(started).toMatchObject({ status: 'begun', head: { number: FIRST + 300 } })
   const store = openStore(database)
-  expect(store.lazyStart()).toEqual({ block: begun.head, oldestBlock: FIRST + 281 })
-  expect(store.marks()).toEqual({ safe: FIRST + 298, finalized: FIRST + 298 })
+  expect(store.lazyStart()).toEqual({ block: started.head, oldestBlock: FIRST + 281 })
+  expect(store.labelledHeads()).toEqual({ safe: FIRST + 298, finalized: FIRST + 298 })
   const [made, hash] = [long[290]!, store.hashOfNumber(FIRST + 290)!]
   expect(store.body(hash)?.transactions).toEqual([
     { raw: made.raw, hash: keccak256(made.raw), from: addressOfKey(KEY) },
   ])
   expect(decodeStoredReceipt(store.receipts(hash)![0]!)).toMatchObject({
-    ...{ status: 1, gasUsed: 25_000n, effectiveGasPrice: 7n },
+    status: 1,
+    gasUsed: 25_000n,
+    effectiveGasPrice: 7n,
     l1: { l1Fee: 16n, l1GasPrice: 2n, l1GasUsed: 3n },
   })
-  createKeeper({ database, words: plainWords(1), now: () => 0 })
+  createPersistence({ database, words: plainWords(1), now: () => 0 })
 })
 
-test('without receipts of a block at once they come one by one; without tags there are none', async () => {
+test('a start reads receipts one by one and has no labelled heads, where needed', async () => {
   const upstream = new ChainUpstream(long)
   upstream.refuses = ['eth_getBlockReceipts']
   upstream.change = ({ params }, result) =>
@@ -219,19 +265,19 @@ test('without receipts of a block at once they come one by one; without tags the
   await startLazy(alone(upstream.as()), { database, ...rest })
   const store = openStore(database)
   expect(store.receipts(store.hashOfNumber(FIRST + 290)!)).toHaveLength(1)
-  expect(store.marks()).toEqual({ safe: FIRST, finalized: FIRST })
+  expect(store.labelledHeads()).toEqual({ safe: FIRST, finalized: FIRST })
 })
 
-test('what became final between the two questions is safe too', async () => {
+test('a safe head below the finalized head is raised to the finalized head', async () => {
   const upstream = new ChainUpstream(long)
   upstream.change = ({ params }, result) =>
     params[0] === 'safe' ? blockJson(long.at(-9)!) : result
   const { database, ...rest } = options()
   await startLazy(alone(upstream.as()), { database, ...rest })
-  expect(openStore(database).marks()).toEqual({ safe: FIRST + 298, finalized: FIRST + 298 })
+  expect(openStore(database).labelledHeads()).toEqual({ safe: FIRST + 298, finalized: FIRST + 298 })
 })
 
-test('nothing becomes final by a number that is not that of its header', async () => {
+test('a finalized block whose number contradicts its header is refused', async () => {
   const upstream = new ChainUpstream(long)
   upstream.change = ({ params }, result) =>
     params[0] === 'finalized' ? { ...(result as object), number: quantity(FIRST + 300) } : result
@@ -241,10 +287,30 @@ test('nothing becomes final by a number that is not that of its header', async (
   )
 })
 
-test('a chain of a few blocks is begun with all of them', async () => {
+test.each(['safe', 'finalized'])('a %s block of another chain is refused', async (tag) => {
+  const upstream = new ChainUpstream(long)
+  const other = makeChain(FIRST + 300, long.slice(0, 290), 1)
+  upstream.change = ({ params }, result) => (params[0] === tag ? blockJson(other.at(-3)!) : result)
+  const { database, ...rest } = options()
+  await expect(startLazy(alone(upstream.as()), { database, ...rest })).rejects.toThrow(
+    `one: its ${tag} block ${FIRST + 298} is ${other.at(-3)!.hash}, and is ${long.at(-3)!.hash} below the head that it gave`,
+  )
+})
+
+test('a finalized block above the head is ignored', async () => {
+  const upstream = new ChainUpstream(long)
+  const longer = makeChain(FIRST + 303, long.slice(0, 290), 1)
+  upstream.change = ({ params }, result) =>
+    params[0] === 'finalized' ? blockJson(longer.at(-1)!) : result
+  const { database, ...rest } = options()
+  await startLazy(alone(upstream.as()), { database, ...rest })
+  expect(openStore(database).labelledHeads()).toEqual({ safe: FIRST + 298, finalized: FIRST })
+})
+
+test('a chain of a few blocks starts with all of them', async () => {
   const upstream = new ChainUpstream(makeChain(FIRST + 3))
-  const begun = await startLazy(alone(upstream.as()), options())
-  expect(begun.head.number).toBe(FIRST + 3)
+  const started = await startLazy(alone(upstream.as()), options())
+  expect(started.head.number).toBe(FIRST + 3)
 })
 
 describe('a block with a transaction of an unknown type', () => {
@@ -254,27 +320,31 @@ describe('a block with a transaction of an unknown type', () => {
     make(STRANGE, keccak256(long[STRANGE - FIRST - 1]!.header), 0, hexToBytes('0x7bc10a')),
   ])
 
-  test('stands among those that a state begins with as a header', async () => {
+  test('below the head is stored as a header only', async () => {
     const { database, ...rest } = options()
     const started = await startLazy(alone(new ChainUpstream(strange).as()), { database, ...rest })
     const store = openStore(database)
     expect(store.lazyStart()).toEqual({ block: started.head, oldestBlock: STRANGE + 1 })
     expect(bytesToHex(store.hashOfNumber(STRANGE)!)).toBe(strange[STRANGE - FIRST]!.hash)
   })
-  test('is nothing that a state begins at', async () => {
+  test('at the head refuses the start', async () => {
     const upstream = new ChainUpstream(strange.slice(0, STRANGE - FIRST + 1))
     await expect(startLazy(alone(upstream.as()), options())).rejects.toThrow(
       `block ${STRANGE}: type 0x7b of transaction 0 is not supported`,
     )
   })
-  test('above the head: the state begins after it, as soon as there is a block', async () => {
+  test('above the head makes a resync start at a later block, once there is one', async () => {
     const upstream = new ChainUpstream(strange.slice(0, STRANGE - FIRST))
     const given = options()
     await startLazy(alone(upstream.as()), given)
     const head = STRANGE - 1
     const known = {
-      ...{ head, oldestBlock: head - 19, lazyStart: head, isCut: false, finalized: undefined },
-      isUnfoldable: () => false,
+      head,
+      oldestBlock: head - 19,
+      lazyStart: head,
+      isCut: false,
+      finalized: undefined,
+      canUnwindTo: () => false,
       hashOf: (number: number) => long[number - FIRST]?.hash,
     }
     const past = { number: STRANGE, why: 'it cannot be executed' }
@@ -287,8 +357,8 @@ describe('a block with a transaction of an unknown type', () => {
   })
 })
 
-describe('a directory that was started', () => {
-  const begun = async () => {
+describe('a directory with lazy state', () => {
+  const started = async () => {
     const upstream = new ChainUpstream(long)
     const given = options()
     await startLazy(alone(upstream.as()), given)
@@ -296,30 +366,33 @@ describe('a directory that was started', () => {
   }
   const OWN = FIRST + 300
 
-  test('goes on where the upstream’s state reaches back to its head', async () => {
-    const { upstream, given } = await begun()
+  test('continues while the upstream’s state reaches back to its head', async () => {
+    const { upstream, given } = await started()
     upstream.chain = makeChain(OWN + 64, long)
     expect(await startLazy(alone(upstream.as()), given)).toMatchObject({
-      ...{ status: 'on', head: { number: OWN }, why: undefined },
+      status: 'on',
+      head: { number: OWN },
+      why: undefined,
     })
   })
-  test('goes on before an upstream that is behind it', async () => {
-    const { upstream, given } = await begun()
+  test('continues when the upstream is behind it', async () => {
+    const { upstream, given } = await started()
     upstream.chain = long.slice(0, -5)
     expect(await startLazy(alone(upstream.as()), given)).toMatchObject({ status: 'on' })
   })
-  test('is begun anew where it does not, and keeps its blocks', async () => {
-    const { upstream, given } = await begun()
+  test('restarts at a newer head when that state does not reach back', async () => {
+    const { upstream, given } = await started()
     upstream.chain = makeChain(OWN + 65, long)
     expect(await startLazy(alone(upstream.as()), given)).toMatchObject({
-      ...{ status: 'anew', head: { number: OWN + 65 } },
+      status: 'anew',
+      head: { number: OWN + 65 },
       why: `block ${OWN} is 65 blocks behind the upstream, whose state reaches 64 back`,
     })
     expect(openStore(given.database).hashOfNumber(OWN - 250)).toBeDefined()
     expect(await startLazy(alone(upstream.as()), given)).toMatchObject({ status: 'on' })
   })
-  test('is begun anew on another chain than can be undone to, and keeps what both have', async () => {
-    const { upstream, given } = await begun()
+  test('restarts after a reorg beyond the undo window, and keeps the shared blocks', async () => {
+    const { upstream, given } = await started()
     const shared = OWN - 10
     upstream.chain = makeChain(OWN + 2, long.slice(0, shared + 1 - FIRST), 1)
     expect(await startLazy(alone(upstream.as()), given)).toMatchObject({
@@ -332,16 +405,16 @@ describe('a directory that was started', () => {
       upstream.chain[shared + 1 - FIRST]!.hash,
     )
   })
-  test('is begun anew with nothing kept where nothing is shared', async () => {
-    const { upstream, given } = await begun()
+  test('restarts without any old block when no block is shared', async () => {
+    const { upstream, given } = await started()
     upstream.chain = makeChain(OWN + 40, [], 1)
     expect(await startLazy(alone(upstream.as()), given)).toMatchObject({ status: 'anew' })
     expect(openStore(given.database).header(keccak256(long[290]!.header))).toBeUndefined()
   })
 })
 
-describe('of several upstreams', () => {
-  /** Each with its chain; undefined: it does not answer. */
+describe('a start from several upstreams', () => {
+  /** Makes an upstream for each chain; undefined: the upstream does not respond. */
   const several = (...chains: readonly (readonly Made[] | undefined)[]) =>
     chains.map((chain, at) => {
       const upstream = new ChainUpstream(chain ?? long)
@@ -354,52 +427,63 @@ describe('of several upstreams', () => {
     })
   const HEAD = FIRST + 300
   const forked = makeChain(HEAD + 2, long.slice(0, 280), 1)
-  const begunAt = async (...chains: readonly (readonly Made[] | undefined)[]) => {
-    const { head, doubts } = await startLazy(several(...chains), options())
-    return { hash: bytesToHex(head.hash), doubts: doubts.map(({ name }) => name) }
+  const startedAt = async (...chains: readonly (readonly Made[] | undefined)[]) => {
+    const { head, suspicions } = await startLazy(several(...chains), options())
+    return { hash: bytesToHex(head.hash), suspicions: suspicions.map(({ name }) => name) }
   }
   const [ours, older] = [long.at(-1)!, long.at(-2)!]
 
   test.each([
-    ['a liar that is named first', [forked, long, long], ours, ['u0']],
-    ['a liar that is named last', [long, long, forked], ours, ['u2']],
-    ['a liar with a far head', [makeChain(HEAD + 90, forked, 1), long, long], ours, ['u0']],
-    ['one that is far behind', [long.slice(0, 150), long, long], ours, []],
-    ['one that is a block behind', [long, long.slice(0, -1)], older, []],
-    ['one of two that says otherwise', [long, forked], ours, ['u1']],
-    ['one of two that says otherwise, and is behind', [long, forked.slice(0, -6)], ours, ['u1']],
-    ['of two that say otherwise the first', [forked, long], forked.at(-1)!, ['u1']],
-    ['of two that are far apart the first', [long.slice(0, 280), long], long[279]!, []],
-    ['a silent one', [undefined, long, long], ours, []],
-  ] as const)('%s does not choose where it begins', async (_, chains, head, doubted) => {
-    expect(await begunAt(...chains)).toEqual({ hash: head.hash, doubts: doubted })
+    ['a wrong upstream, listed first', [forked, long, long], ours, ['u0']],
+    ['a wrong upstream, listed last', [long, long, forked], ours, ['u2']],
+    [
+      'a wrong upstream with a higher head',
+      [makeChain(HEAD + 90, forked, 1), long, long],
+      ours,
+      ['u0'],
+    ],
+    ['one of three is far behind', [long.slice(0, 150), long, long], ours, []],
+    ['one of two is a block behind', [long, long.slice(0, -1)], older, []],
+    ['two have different chains, and the first is listed first', [long, forked], ours, ['u1']],
+    ['one of two has another chain and is behind', [long, forked.slice(0, -6)], ours, ['u1']],
+    ['two have different chains, in the other order', [forked, long], forked.at(-1)!, ['u1']],
+    ['two are far apart, and the lower one is first', [long.slice(0, 280), long], long[279]!, []],
+    ['one of three does not answer', [undefined, long, long], ours, []],
+  ] as const)('takes the right head despite this: %s', async (_, chains, head, suspected) => {
+    expect(await startedAt(...chains)).toEqual({ hash: head.hash, suspicions: suspected })
   })
 
-  test('where each of three says something else nobody chooses', async () => {
+  test('is refused when each of three has another chain', async () => {
     const forks = [1, 2].map((salt) => makeChain(HEAD, long.slice(0, 280), salt))
     await expect(startLazy(several(forks[0]!, forks[1]!, long), options())).rejects.toThrow(
       'most others say something else',
     )
   })
 
-  test('what most have says whether it goes on, not the one that is asked for the state', async () => {
+  test('decides by majority whether the directory continues', async () => {
     const given = options()
     await startLazy(several(long), given)
     const later = makeChain(HEAD + 5, long)
     const deep = makeChain(HEAD + 5, long.slice(0, 280), 1)
     expect(await startLazy(several(later, deep, later), given)).toMatchObject({
-      ...{ status: 'on', doubts: [{ name: 'u1' }] },
+      status: 'on',
+      suspicions: [{ name: 'u1' }],
     })
     expect(await startLazy(several(deep, later, later), given)).toMatchObject({ status: 'on' })
     expect(await startLazy(several(deep, later, deep), given)).toMatchObject({ status: 'anew' })
   })
 
-  test('while it runs nothing that is final is left for another chain', async () => {
+  test('of a running node is refused for a chain without our finalized block', async () => {
     const sources = several(makeChain(HEAD + 5, long.slice(0, 280), 1))
     const hashOf = (number: number) => long[number - FIRST]?.hash
     const known = (finalized: number | undefined) => ({
-      ...{ head: HEAD, oldestBlock: HEAD - 100, lazyStart: HEAD - 100, isCut: false, finalized },
-      ...{ hashOf, isUnfoldable: () => false },
+      head: HEAD,
+      oldestBlock: HEAD - 100,
+      lazyStart: HEAD - 100,
+      isCut: false,
+      finalized,
+      hashOf,
+      canUnwindTo: () => false,
     })
     const { database: _, ...limits } = options()
     await expect(planLazy(sources, known(FIRST + 280), limits)).rejects.toThrow(
@@ -407,11 +491,12 @@ describe('of several upstreams', () => {
     )
     for (const finalized of [undefined, FIRST + 279])
       expect(await planLazy(sources, known(finalized), limits)).toMatchObject({
-        ...{ status: 'anew', start: { keptUpTo: FIRST + 279 } },
+        status: 'anew',
+        start: { keptUpTo: FIRST + 279 },
       })
   })
 
-  test('the next one gives the start where one does not give what its hashes say', async () => {
+  test('uses the next upstream when the receipts contradict the headers', async () => {
     const [bad, good] = several(long, long)
     const broken: Upstream = {
       ...bad!.upstream,
@@ -421,11 +506,11 @@ describe('of several upstreams', () => {
           ? calls.map(() => ({ result: [long[3]!.receipt] }))
           : bad!.upstream.batch(calls, more),
     }
-    const begun = await startLazy([{ upstream: broken, depth: 64 }, good!], options())
-    expect(begun.head.number).toBe(HEAD)
+    const started = await startLazy([{ upstream: broken, depth: 64 }, good!], options())
+    expect(started.head.number).toBe(HEAD)
   })
 
-  test('none of those that agree gives state', async () => {
+  test('is refused when the upstreams that agree give no state', async () => {
     const sources = several(long, long, forked).map((one, at) => ({
       ...one,
       depth: at < 2 ? undefined : 64,
@@ -433,17 +518,21 @@ describe('of several upstreams', () => {
     await expect(startLazy(sources, options())).rejects.toThrow(/at upstreams that give no state/)
   })
 
-  test('all are silent', async () => {
+  test('is refused when all upstreams are silent', async () => {
     await expect(startLazy(several(undefined, undefined), options())).rejects.toThrow(
       'u0 is silent',
     )
   })
 })
 
-describe('an upstream is told what is wrong with it:', () => {
+describe('an invalid upstream is refused with the reason:', () => {
   const cases: [string, (upstream: ChainUpstream) => void, RegExp][] = [
     ['no latest block', (one) => (one.change = () => null), /^one: it has no latest block$/],
-    ['a hole', (one) => (one.chain = long.toSpliced(200, 1)), /^one: it has no block 300$/],
+    [
+      'a missing block',
+      (one) => (one.chain = long.toSpliced(200, 1)),
+      /^one: it has no block 300$/,
+    ],
     [
       'receipts of another block',
       (one) =>
@@ -452,14 +541,14 @@ describe('an upstream is told what is wrong with it:', () => {
       /block 381: its receipts are not those of its header/,
     ],
     [
-      'receipts that are none',
+      'receipts with invalid logs',
       (one) =>
         (one.change = ({ method }, result) =>
           method === 'eth_getBlockReceipts' ? [{ logs: 7 }] : result),
       /^one: block 381: logs: expected an array, got 7$/,
     ],
     [
-      'a header with a field less',
+      'a header with a missing field',
       (one) =>
         (one.change = ({ method, params }, result) =>
           method === 'eth_getBlockByNumber' && params[0] === quantity(FIRST + 100)
@@ -468,7 +557,7 @@ describe('an upstream is told what is wrong with it:', () => {
       /^one: stateRoot: expected 0x and 32 bytes, got nothing$/,
     ],
     [
-      'a header with another field',
+      'a header with a changed field',
       (one) =>
         (one.change = ({ method, params }, result) =>
           method === 'eth_getBlockByNumber' && params[0] === quantity(FIRST + 100)
@@ -486,7 +575,7 @@ describe('an upstream is told what is wrong with it:', () => {
   })
 })
 
-test('a start is paid for from the budget', async () => {
+test('a start uses the request budget', async () => {
   const upstream = new ChainUpstream(long)
   const clock = handClock()
   const budget = createBudget(DEFAULT_BUDGET_LIMITS, clock)
@@ -500,7 +589,7 @@ test('a start is paid for from the budget', async () => {
 
 describe('the depth of an upstream', () => {
   const head = { number: 1_000, hash: `0x${'11'.repeat(32)}` as const, first: 0 }
-  /** Down to so many blocks below the head. */
+  /** Makes an upstream with state and proofs down to this many blocks below the head. */
   const deep = (state: number, proofs: number, takesHash = true) => ({
     batch: async (calls: readonly Call[]): Promise<readonly Settled[]> =>
       calls.map(({ method, params }) => {
@@ -516,12 +605,12 @@ describe('the depth of an upstream', () => {
     [300, 128, true, { state: 256, proofs: 128, takesHash: true }],
     [20, -1, false, { state: 16, proofs: undefined, takesHash: false }],
     [-1, -1, true, { state: undefined, proofs: undefined, takesHash: true }],
-    // Down to its first block is as deep as can be.
+    // The maximum depth reaches down to the first block.
     [1_000, 0, true, { state: 8_192, proofs: 0, takesHash: true }],
-  ])('of state %i and proofs %i', async (state, proofs, takesHash, expected) => {
+  ])('is found by queries: state %i, proofs %i', async (state, proofs, takesHash, expected) => {
     expect(await probeDepth(deep(state, proofs, takesHash), head)).toEqual(expected)
   })
-  test('is not guessed of one that is silent', async () => {
+  test('stays unknown when the upstream is silent', async () => {
     const silent = {
       batch: async (calls: readonly Call[]): Promise<readonly Settled[]> =>
         calls.map(() => ({ error: failure('silent', 'one is silent') })),
@@ -530,7 +619,8 @@ describe('the depth of an upstream', () => {
   })
 
   const probed = (name: string, state: number | undefined, proofs: number | undefined) => ({
-    ...{ name, depth: { state, proofs, takesHash: true } },
+    name,
+    depth: { state, proofs, takesHash: true },
   })
   test.each([
     [
@@ -554,21 +644,21 @@ describe('the depth of an upstream', () => {
       'refused: a gives no proofs of its state (eth_getProof reaches 4 blocks back, 16 are needed)',
     ],
     [[probed('a', 4, 4)], true, 'refused: a gives no state 16 blocks below its head'],
-  ])('decides how it is followed: %j, trusted: %s', (list, isTrusted, expected) => {
+  ])('decides how state is fetched: %j, trusted: %s', (list, isTrusted, expected) => {
     const mode = lazyMode(list, isTrusted)
-    const text = 'refused' in mode ? `refused: ${mode.refused}` : `${mode.mode}: ${mode.says}`
+    const text = 'refused' in mode ? `refused: ${mode.refused}` : `${mode.mode}: ${mode.summary}`
     expect(text).toMatch(new RegExp(`^${expected.replace(/[()]/g, '\\$&')}`))
   })
 })
 
-describe('a trace of a block', () => {
+describe('a prestate trace of a block', () => {
   const hash = `0x${'22'.repeat(32)}` as const
-  const tracing = (answer: () => unknown) => {
+  const tracing = (respond: () => unknown) => {
     const calls: unknown[] = []
     const tracer = createTracer({
       async call(...call) {
         calls.push(call)
-        return answer()
+        return respond()
       },
     })
     return { tracer, calls }
@@ -579,14 +669,14 @@ describe('a trace of a block', () => {
     { txHash: hash, result: { [address]: { nonce: 1 }, [`0x${'cd'.repeat(20)}`]: {} } },
   ]
 
-  test('names what the block touches, once each', async () => {
+  test('names each account and slot that the block touches once', async () => {
     const { tracer } = tracing(() => trace)
     const keys = await tracer.keysOf(hash, 10)
     expect(keys?.map(({ kind }) => kind)).toEqual(['account', 'slot', 'account'])
     expect(keys?.[1]).toMatchObject({ key: bigintToBytes(1n, 32) })
     expect(await tracer.keysOf(hash, 2)).toHaveLength(2)
   })
-  test('is asked again while the block is not there yet, and never of one that has none', async () => {
+  test('is requested again for a missing block, but not where traces are refused', async () => {
     const faults: [Error, boolean][] = [
       [
         new UpstreamError('refused', 'x', { fault: { code: -32_000, message: 'block not found' } }),
@@ -598,12 +688,12 @@ describe('a trace of a block', () => {
       ],
       [new UpstreamError('silent', 'x'), true],
     ]
-    for (const [fault, isAsked] of faults) {
+    for (const [fault, isRequested] of faults) {
       const { tracer, calls } = tracing(() => {
         throw fault
       })
       for (let at = 0; at < 2; at++) expect(await tracer.keysOf(hash, 10)).toBeUndefined()
-      expect(calls).toHaveLength(isAsked ? 2 : 1)
+      expect(calls).toHaveLength(isRequested ? 2 : 1)
     }
   })
   test.each([
@@ -611,7 +701,7 @@ describe('a trace of a block', () => {
     [{}],
     [{ result: { xyz: {} } }],
     [{ result: { [address]: { storage: { z: 1 } } } }],
-  ])('that is none is none: %j', async (json) => {
+  ])('is ignored when it is malformed: %j', async (json) => {
     const { tracer, calls } = tracing(() => json)
     for (let at = 0; at < 2; at++) expect(await tracer.keysOf(hash, 10)).toBeUndefined()
     expect(calls).toHaveLength(1)

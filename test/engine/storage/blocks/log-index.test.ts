@@ -1,8 +1,11 @@
-/** The log index against a plain look at every receipt: postings in any order, twice, of branches that were left. */
+/**
+ * The log index is compared with a plain search of every receipt. Postings come in any order,
+ * repeatedly, and from abandoned branches.
+ */
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
-import { logSpans } from '../../../../engine/chain/log-blocks.ts'
+import { logSpans } from '../../../../engine/chain/logs.ts'
 import type { Log } from '../../../../engine/primitives/receipt.ts'
 import { encodeStoredReceipt } from '../../../../engine/primitives/receipt-codec.ts'
 import { equalBytes } from '../../../../engine/primitives/words.ts'
@@ -19,13 +22,16 @@ const FIRST = LOG_SHARD_BLOCKS - 5
 const LAST = 3 * LOG_SHARD_BLOCKS + 5
 const TRANSACTION = transfer(0n)
 
-/** Equal values of both lengths, so that an address is never taken for a topic nor one position for another. */
+/**
+ * Addresses and topics have equal values, so that neither is taken for the other, nor one position
+ * for another.
+ */
 const address = fc.nat(3).map((byte) => filled(20, byte))
 const topic = fc.nat(3).map((byte) => filled(32, byte))
 const logs = fc
   .tuple(fc.array(topic, { maxLength: 4 }), address)
   .map(([topics, by]) => log(topics, by))
-/** Mostly near the ends of shards. */
+/** Heights are mostly near the ends of shards. */
 const height = fc.oneof(
   fc.integer({ min: FIRST, max: LAST }),
   fc
@@ -54,21 +60,21 @@ function add(database: Database, posts: readonly Post[]): void {
   }
 }
 
-/** Heights at which each group has one of its values, in whatever was posted there. */
-function candidates(posts: readonly Post[], asked: LogValues): ReadonlySet<number> {
+/** Lists the heights at which the postings have a value of each group. */
+function candidates(posts: readonly Post[], requested: LogValues): ReadonlySet<number> {
   const at = new Map<number, Log[]>()
   for (const { number, receipts } of posts)
     at.set(number, [...(at.get(number) ?? []), ...receipts.flat()])
   const has = (all: readonly Log[], kind: number) =>
     all.some(({ address: by, topics }) =>
-      asked[kind]!.some((one) => {
+      requested[kind]!.some((one) => {
         const value = [by, ...topics][kind]
         return value !== undefined && equalBytes(value, one)
       }),
     )
-  const isAsked = (all: readonly Log[]) =>
-    asked.every((group, kind) => group.length === 0 || has(all, kind))
-  return new Set([...at].filter(([, all]) => isAsked(all)).map(([number]) => number))
+  const isRequested = (all: readonly Log[]) =>
+    requested.every((group, kind) => group.length === 0 || has(all, kind))
+  return new Set([...at].filter(([, all]) => isRequested(all)).map(([number]) => number))
 }
 
 function check(
@@ -92,14 +98,14 @@ function check(
   expect(got).toEqual(expected)
 }
 
-test('names the blocks that have a value of each group, above the base every block', () => {
+test('the log index names blocks with a value of each group, and all above the base', () => {
   fc.assert(
     fc.property(
       fc.array(post, { maxLength: 12 }),
       fc.array(question, { minLength: 1 }),
       (posts, questions) => {
         const database = memoryDatabase()
-        // Every other one twice, as a fold that was begun again.
+        // Every other posting is added twice, like in a persist pass that was restarted.
         add(database, [...posts, ...posts.filter((_, at) => at % 2 === 0)])
         for (const each of questions) check(database, posts, each)
       },
@@ -113,7 +119,7 @@ afterAll(async () => {
   for (const database of rocks) await database.close()
 })
 
-test('on RocksDB too, joined from the log, from memory and from files', async () => {
+test('the log index is right on RocksDB, with rows in log, memory and files', async () => {
   const path = join(temporaryDirectory(), 'state')
   const posts: Post[] = []
   for (const seed of [1, 2, 3]) {

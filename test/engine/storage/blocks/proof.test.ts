@@ -1,4 +1,7 @@
-/** Proofs from the stored trie while blocks are appended and folded: each verifies by another implementation, or says to begin again. */
+/**
+ * Proofs come from the stored trie while blocks are appended and persisted. Another implementation
+ * verifies each, or the proof demands a restart.
+ */
 import { verifyMerkleProof } from '@ethereumjs/mpt'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -16,12 +19,12 @@ import { latin1 } from '../../../../engine/state/words.ts'
 import { ProofError, ProofRaceError } from '../../../../engine/storage/blocks/proof.ts'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
 import { type Action, ADDRESSES, action, SLOTS } from '../../../fixtures/chain-model.ts'
-import { Bench, UNDO_WINDOW } from '../../../fixtures/keeper-bench.ts'
-import type { ModelBlock } from '../../../fixtures/keeper-chain.ts'
+import { Bench, UNDO_WINDOW } from '../../../fixtures/persistence-bench.ts'
+import type { ModelBlock } from '../../../fixtures/persistence-chain.ts'
 
 const LIMITS = { blocks: UNDO_WINDOW - 1, bytes: 1_000_000 }
 
-/** What a proof proves: the leaf, or that there is none. An empty trie has no node to show. */
+/** Gives the leaf that a proof proves, or that it is absent. An empty trie has no node to show. */
 async function proven(root: Bytes, key: Bytes, proof: readonly Bytes[]): Promise<Bytes | null> {
   if (proof.length === 0) {
     expect(root).toEqual(EMPTY_ROOT)
@@ -53,7 +56,7 @@ async function verify(bench: Bench, block: ModelBlock, address: Bytes): Promise<
 
 const appended: fc.Arbitrary<Action[]> = fc.array(action, { maxLength: 5 })
 
-test('any block of the window, between any two slices of a fold', async () => {
+test('proofs of any block in the window are valid at any time of a persist pass', async () => {
   const seen = { proofs: 0, races: 0 }
   await fc.assert(
     fc.asyncProperty(
@@ -67,7 +70,7 @@ test('any block of the window, between any two slices of a fold', async () => {
             bench.step()
             const at = (salt + seen.proofs) % bench.chain.length
             const block = bench.chain[at]!
-            if (block.number < bench.folded - LIMITS.blocks) continue
+            if (block.number < bench.persisted - LIMITS.blocks) continue
             try {
               await verify(bench, block, ADDRESSES[(salt + at) % ADDRESSES.length]!)
               seen.proofs++
@@ -87,7 +90,7 @@ test('any block of the window, between any two slices of a fold', async () => {
   expect(seen.proofs).toBeGreaterThan(seen.races)
 })
 
-test('what is too old, unknown or too large is refused', () => {
+test('proofs that are too large, and those of an old or unknown block, are refused', () => {
   const bench = new Bench()
   for (let at = 0; at < 12; at++)
     bench.append(
@@ -96,16 +99,18 @@ test('what is too old, unknown or too large is refused', () => {
     )
   bench.settle()
   const store = openStore(bench.database)
-  const ask = (block: ModelBlock, limits = LIMITS) =>
+  const request = (block: ModelBlock, limits = LIMITS) =>
     store.trieAt(block.hash, limits).prove(ADDRESSES[0]!, [])
-  const { folded } = bench
-  expect(() => ask(bench.at(folded - LIMITS.blocks - 1))).toThrow(
-    `proofs are kept for the newest ${LIMITS.blocks} blocks: the oldest is block ${folded - LIMITS.blocks}`,
+  const { persisted } = bench
+  expect(() => request(bench.at(persisted - LIMITS.blocks - 1))).toThrow(
+    `proofs are kept for the newest ${LIMITS.blocks} blocks: the oldest is block ${persisted - LIMITS.blocks}`,
   )
-  expect(() => ask(bench.at(folded - 3), { ...LIMITS, bytes: 10 })).toThrow(ProofError)
-  expect(() => ask(bench.at(folded - UNDO_WINDOW - 2), { ...LIMITS, blocks: 100 })).toThrow(
+  expect(() => request(bench.at(persisted - 3), { ...LIMITS, bytes: 10 })).toThrow(ProofError)
+  expect(() => request(bench.at(persisted - UNDO_WINDOW - 2), { ...LIMITS, blocks: 100 })).toThrow(
     'is not kept any more',
   )
   expect(() => store.trieAt(new Uint8Array(32), LIMITS)).toThrow('block not found')
-  expect(equalBytes(keccak256(ask(bench.head).accountProof[0]!), bench.head.stateRoot)).toBe(true)
+  expect(equalBytes(keccak256(request(bench.head).accountProof[0]!), bench.head.stateRoot)).toBe(
+    true,
+  )
 })

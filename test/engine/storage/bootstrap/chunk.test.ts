@@ -1,19 +1,21 @@
-/** Answers to a copy: what was put in comes out, and whatever is changed, cut or too long is refused. */
+/**
+ * Responses to a copy decode to the encoded rows, and are refused when changed, cut or too long.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import {
-  type Asked,
-  AskedError,
-  readAsked,
-  writeAsked,
-} from '../../../../engine/storage/bootstrap/asked.ts'
 import { ChunkError, decodeChunk, encodeChunk } from '../../../../engine/storage/bootstrap/chunk.ts'
 import { COPIED } from '../../../../engine/storage/bootstrap/columns.ts'
+import {
+  type CopyRequest,
+  CopyRequestError,
+  readCopyRequest,
+  writeCopyRequest,
+} from '../../../../engine/storage/bootstrap/copy-request.ts'
 
-const bytes = (most: number) => fc.uint8Array({ maxLength: most }).map((one) => new Uint8Array(one))
+const bytes = (max: number) => fc.uint8Array({ maxLength: max }).map((one) => new Uint8Array(one))
 const rows = fc.array(fc.record({ key: bytes(70), value: bytes(300) }), { maxLength: 40 })
 
-test('any rows', () => {
+test('a chunk decodes to the rows that were encoded', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.integer()), rows, (head, entries) => {
       const chunk = decodeChunk(encodeChunk(head, entries), 2 ** 20)
@@ -23,17 +25,17 @@ test('any rows', () => {
   )
 })
 
-test('any byte that is another, and any end that is missing', () => {
+test('a changed or truncated chunk is refused, or has the same rows', () => {
   fc.assert(
     fc.property(
       rows,
       fc.nat(),
       fc.integer({ min: 1, max: 255 }),
       fc.boolean(),
-      (entries, place, by, isCut) => {
-        const whole = encodeChunk({ a: 1 }, entries)
-        const at = place % whole.length
-        const spoiled = isCut ? whole.slice(0, at) : whole.slice()
+      (entries, offset, by, isCut) => {
+        const full = encodeChunk({ a: 1 }, entries)
+        const at = offset % full.length
+        const spoiled = isCut ? full.slice(0, at) : full.slice()
         if (!isCut) spoiled[at]! ^= by
         let read: unknown
         try {
@@ -42,34 +44,38 @@ test('any byte that is another, and any end that is missing', () => {
           expect(error).toBeInstanceOf(ChunkError)
           return
         }
-        // A bit of a frame of zstd that means nothing.
+        // Some bits of a zstd frame have no meaning.
         expect(read).toEqual(entries)
       },
     ),
   )
 })
 
-test('more than is read', () => {
+test('a chunk that decompresses to more than the limit is refused', () => {
   const chunk = encodeChunk({}, [{ key: new Uint8Array(1), value: new Uint8Array(10_000) }])
   expect(chunk.length).toBeLessThan(200)
   expect(() => decodeChunk(chunk, 9_000)).toThrow(ChunkError)
 })
 
 const key = bytes(64).filter((one) => one.length > 0)
-const asked: fc.Arbitrary<Asked> = fc.oneof(
+const requested: fc.Arbitrary<CopyRequest> = fc.oneof(
   fc.constant({ part: 'about' } as const),
   fc.record({ part: fc.constant('genesis' as const), at: fc.nat() }),
   fc.record({ part: fc.constant('blocks' as const), from: fc.nat() }),
   fc.record({
-    ...{ part: fc.constant('rows' as const), column: fc.constantFrom(...COPIED) },
-    ...{ from: bytes(64), to: fc.option(key, { nil: undefined }), above: fc.nat(), upTo: fc.nat() },
+    part: fc.constant('rows' as const),
+    column: fc.constantFrom(...COPIED),
+    from: bytes(64),
+    to: fc.option(key, { nil: undefined }),
+    above: fc.nat(),
+    upTo: fc.nat(),
     known: fc.option(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), { nil: undefined }),
   }),
 )
-test('questions come as they were asked', () => {
+test('a copy request decodes to the request that was encoded', () => {
   fc.assert(
-    fc.property(asked, (one) => {
-      expect(readAsked(writeAsked(one))).toEqual(one)
+    fc.property(requested, (one) => {
+      expect(readCopyRequest(writeCopyRequest(one))).toEqual(one)
     }),
   )
 })
@@ -84,5 +90,5 @@ test.each([
   'part=blocks&from=-1',
   'part=blocks&from=99999999999999999',
 ])('%s is refused', (query) => {
-  expect(() => readAsked(new URLSearchParams(query))).toThrow(AskedError)
+  expect(() => readCopyRequest(new URLSearchParams(query))).toThrow(CopyRequestError)
 })

@@ -1,4 +1,7 @@
-/** A copy of a chain that goes on: whatever comes between two answers, it is the state of the source at each block, or is refused. */
+/**
+ * A chain goes on while it is copied. Whatever happens between two responses, the copy has the
+ * source's state at each block, or is refused.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
@@ -9,8 +12,8 @@ import {
   ForkError,
   GapError,
 } from '../../../../engine/storage/bootstrap/copy.ts'
-import { BootstrapError } from '../../../../engine/storage/bootstrap/fault.ts'
 import { StateRootError } from '../../../../engine/storage/bootstrap/made-state.ts'
+import { BootstrapError } from '../../../../engine/storage/bootstrap/progress.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
 import {
@@ -26,7 +29,7 @@ import {
   hex,
   stateAt,
   worldState,
-} from '../../../fixtures/keeper-chain.ts'
+} from '../../../fixtures/persistence-chain.ts'
 
 const grow = (chain: CopiedChain, blocks: number) => {
   for (let at = 0; at < blocks; at++) {
@@ -37,7 +40,7 @@ const grow = (chain: CopiedChain, blocks: number) => {
 
 function expectEqual(chain: CopiedChain, database: Database, oldest = GENESIS_NUMBER): void {
   const store = openStore(database)
-  const head = store.foldHead()
+  const head = store.persistedHead()
   for (const { number, hash, world } of chain.chain) {
     if (number > head.number) break
     expect(hex(store.hashOfNumber(number)!)).toBe(hex(hash))
@@ -47,7 +50,7 @@ function expectEqual(chain: CopiedChain, database: Database, oldest = GENESIS_NU
   expect(hex(trie.stateRoot)).toBe(hex(chain.chain[head.number - GENESIS_NUMBER]!.stateRoot))
 }
 
-/** To the end. */
+/** Copies up to the end. */
 function copyAll(chain: CopiedChain, database: Database): void {
   const copy = openCopyOf(chain, database)
   while (copyStep(chain, copy));
@@ -62,7 +65,7 @@ const event = fc.oneof(
   { weight: 1, arbitrary: fc.constant('kill' as const) },
 )
 
-test('blocks, pieces of folds and kills between any two answers', () => {
+test('a copy is right with any blocks, persist passes and kills between responses', () => {
   fc.assert(
     fc.property(
       fc.array(event, { maxLength: 120 }),
@@ -77,14 +80,14 @@ test('blocks, pieces of folds and kills between any two answers', () => {
           else if (now === 'fold') chain.step()
           else if (now === 'kill') copy = openCopyOf(chain, database)
           else if (now === 'ask') copyStep(chain, copy)
-          // The undo window is short here: a node keeps hundreds of blocks.
-          if (now === 'tip' || chain.folded - copy.progress()!.tip.number > 6)
+          // The undo window is short here, while a node has hundreds of blocks.
+          if (now === 'tip' || chain.persisted - copy.progress()!.tip.number > 6)
             while (tipStep(chain, copy));
         }
         chain.settle()
         while (copyStep(chain, copy)) while (tipStep(chain, copy));
         finishCopy(copy, database)
-        expect(openStore(database).foldHead().number).toBe(copy.progress()!.tip.number)
+        expect(openStore(database).persistedHead().number).toBe(copy.progress()!.tip.number)
         expectEqual(chain, database)
       },
     ),
@@ -92,7 +95,7 @@ test('blocks, pieces of folds and kills between any two answers', () => {
   )
 })
 
-test('a long cut: what changed is found by checksums, the rest is not sent again', () => {
+test('a copy resumes after a long break and skips what checksums show as unchanged', () => {
   const chain = new CopiedChain(memoryDatabase(), { chunkBytes: 120 })
   grow(chain, 6)
   const database = memoryDatabase()
@@ -101,7 +104,7 @@ test('a long cut: what changed is found by checksums, the rest is not sent again
   grow(chain, 40)
   expect(() => tipStep(chain, copy)).toThrow(GapError)
   const { start, oldestState } = chain.about()
-  copy.beginAnew({ start, oldest: oldestState })
+  copy.restart({ start, oldest: oldestState })
   let same = 0
   const count = (
     _: unknown,
@@ -116,7 +119,7 @@ test('a long cut: what changed is found by checksums, the rest is not sent again
   expect(same).toBeGreaterThan(0)
 })
 
-test('of a source that keeps the state of some blocks, those', () => {
+test('a copy of a source with limited history has the same history', () => {
   const chain = new CopiedChain(memoryDatabase(), { historyBlocks: 14 })
   grow(chain, 60)
   const database = memoryDatabase()
@@ -126,30 +129,30 @@ test('of a source that keeps the state of some blocks, those', () => {
   expectEqual(chain, database, oldest)
 })
 
-describe('is refused', () => {
-  const begun = () => {
+describe('a copy refuses', () => {
+  const started = () => {
     const chain = new CopiedChain()
     grow(chain, 20)
     const database = memoryDatabase()
     return { chain, database, copy: openCopyOf(chain, database) }
   }
-  /** Until the spoiler has changed something, which it says. */
+  /** Copies until the spoiler reports a change. */
   function spoiled(
     change: (
       chunk: { rows: { key: Uint8Array; value: Uint8Array }[] },
-      asked: { part: string; column?: string },
+      request: { part: string; column?: string },
     ) => boolean,
   ) {
-    const { chain, database, copy } = begun()
+    const { chain, database, copy } = started()
     let isDone = false
     while (
-      copyStep(chain, copy, (asked, chunk) => {
+      copyStep(chain, copy, (request, chunk) => {
         if (isDone) return chunk
         const rows = chunk.rows.map(({ key, value }) => ({
           key: key.slice(),
           value: value.slice(),
         }))
-        isDone = change({ rows }, asked)
+        isDone = change({ rows }, request)
         return isDone ? { ...chunk, rows: rows as never } : chunk
       })
     );
@@ -158,13 +161,13 @@ describe('is refused', () => {
   }
   const rowsOf =
     (column: string) =>
-    (asked: { part: string; column?: string }, rows: readonly unknown[], least = 1) =>
-      asked.part === 'rows' && asked.column === column && rows.length >= least
+    (request: { part: string; column?: string }, rows: readonly unknown[], min = 1) =>
+      request.part === 'rows' && request.column === column && rows.length >= min
 
-  test('a row that is out of its order', () =>
+  test('a row that is out of order', () =>
     expect(() =>
-      spoiled(({ rows }, asked) => {
-        if (!rowsOf('accounts')(asked, rows, 2)) return false
+      spoiled(({ rows }, request) => {
+        if (!rowsOf('accounts')(request, rows, 2)) return false
         rows.reverse()
         return true
       }),
@@ -172,25 +175,25 @@ describe('is refused', () => {
   test('a key or a value of another length', () => {
     for (const field of ['key', 'value'] as const)
       expect(() =>
-        spoiled(({ rows }, asked) => {
-          if (!rowsOf('slots')(asked, rows)) return false
+        spoiled(({ rows }, request) => {
+          if (!rowsOf('slots')(request, rows)) return false
           rows[0] = { ...rows[0]!, [field]: new Uint8Array(7) }
           return true
         }),
       ).toThrow(ChunkError)
   })
-  test('history of a block that was not asked for', () =>
+  test('history of a block that was not requested', () =>
     expect(() =>
-      spoiled(({ rows }, asked) => {
-        if (!rowsOf('accountHistory')(asked, rows)) return false
+      spoiled(({ rows }, request) => {
+        if (!rowsOf('accountHistory')(request, rows)) return false
         rows.at(-1)!.key.fill(0x7f, 22)
         return true
       }),
     ).toThrow(ChunkError))
-  test('code that has another hash', () =>
+  test('code with another hash', () =>
     expect(() =>
-      spoiled(({ rows }, asked) => {
-        if (!rowsOf('code')(asked, rows)) return false
+      spoiled(({ rows }, request) => {
+        if (!rowsOf('code')(request, rows)) return false
         rows[0]!.value[0]! ^= 1
         return true
       }),
@@ -199,34 +202,34 @@ describe('is refused', () => {
     for (const kind of [1, 2, 4])
       expect(
         () =>
-          spoiled(({ rows }, asked) => {
+          spoiled(({ rows }, request) => {
             const row = rows.find(({ key }) => key[0] === kind)
-            if (asked.part !== 'blocks' || row === undefined) return false
+            if (request.part !== 'blocks' || row === undefined) return false
             row.value[row.value.length - 1]! ^= 1
             return true
           }),
         String(kind),
       ).toThrow(ChunkError)
   })
-  test('a balance that is another: the root of the state says so', () =>
+  test('a changed balance, by the root of the state', () =>
     expect(() =>
-      spoiled(({ rows }, asked) => {
-        if (!rowsOf('accounts')(asked, rows)) return false
+      spoiled(({ rows }, request) => {
+        if (!rowsOf('accounts')(request, rows)) return false
         rows[0]!.value[39]! ^= 1
         return true
       }),
     ).toThrow(StateRootError))
-  test('an account that is kept back', () =>
+  test('a state without one account, by its root', () =>
     expect(() =>
-      spoiled(({ rows }, asked) => {
-        if (!rowsOf('accounts')(asked, rows)) return false
+      spoiled(({ rows }, request) => {
+        if (!rowsOf('accounts')(request, rows)) return false
         rows.shift()
         return true
       }),
     ).toThrow(StateRootError))
 
-  test('a chain that is another than where the copy began', () => {
-    const { copy } = begun()
+  test('a chain that differs from the one of its start', () => {
+    const { copy } = started()
     const other = new CopiedChain()
     for (let at = 0; at < 20; at++) {
       other.append(actionsOf(at + 100))
@@ -235,12 +238,12 @@ describe('is refused', () => {
     expect(() => tipStep(other, copy)).toThrow(ForkError)
     expect(() => {
       for (let from = GENESIS_NUMBER; ; from = blocksFrom(copy.progress()!)!)
-        copy.takeBlocks(other.ask({ part: 'blocks', from }).rows, from)
+        copy.takeBlocks(other.request({ part: 'blocks', from }).rows, from)
     }).toThrow(BootstrapError)
   })
 })
 
-test('a state that was refused is fetched anew', () => {
+test('a refused state is copied again', () => {
   const chain = new CopiedChain()
   grow(chain, 20)
   const database = memoryDatabase()
@@ -261,7 +264,7 @@ test('a state that was refused is fetched anew', () => {
   expectEqual(chain, database)
 })
 
-test('cut while the state is made or blocks are folded, it goes on', () => {
+test('a copy continues after a cut while it builds state or persists blocks', () => {
   for (let cut = 0, isCut = true; isCut; cut++) {
     const chain = new CopiedChain()
     grow(chain, 12)
@@ -274,11 +277,11 @@ test('cut while the state is made or blocks are folded, it goes on', () => {
     copy = openCopyOf(chain, database)
     if (isCut) expect(finishCopy(copy, database)).toBe(true)
     expectEqual(chain, database)
-    expect(openStore(database).foldHead().number).toBe(chain.folded)
+    expect(openStore(database).persistedHead().number).toBe(chain.persisted)
   }
 })
 
-test('a source that takes blocks back: what they changed is looked at again', () => {
+test('a copy checks again what its source changed in a reorg', () => {
   const chain = new CopiedChain(memoryDatabase(), { chunkBytes: 200 })
   grow(chain, 16)
   const database = memoryDatabase()

@@ -1,4 +1,7 @@
-/** Pages of the history columns, whose index is by prefix, over several files: together they are all rows, in their order. */
+/**
+ * Pages of the history columns, which are indexed by prefix, over several files: together they give
+ * all rows in order.
+ */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Bytes } from '../../../../engine/primitives/bytes.ts'
@@ -14,7 +17,10 @@ import { openSmall } from '../../../fixtures/databases-open.ts'
 const FILES = 5
 const ROWS = 4_000
 
-/** Slots of few contracts, that differ in their last byte or anywhere; some with much history. */
+/**
+ * Makes keys of slots of few contracts that differ in their last byte or anywhere; some have much
+ * history.
+ */
 function keyOf(seed: number): Bytes {
   const random = keccak256(bigintToBytes(BigInt(seed), 8))
   const key = new Uint8Array(52)
@@ -31,10 +37,10 @@ function fill(database: Database, file: number): void {
   batch.commit()
 }
 
-test('by any size, with a filter of blocks', async () => {
+test('pages of any size give all rows of a range of blocks in order', async () => {
   const path = join(temporaryDirectory(), 'state')
   const memory = memoryDatabase()
-  // Each opening writes what the log has to a file.
+  // Each opening writes the log's contents to a file.
   for (let file = 0; file < FILES; file++) {
     const database = await openSmall(path)
     fill(database, file)

@@ -1,4 +1,7 @@
-/** The database interface: one suite that RocksDB and the memory implementation pass, then what only RocksDB has. */
+/**
+ * RocksDB and the memory implementation pass one suite of the database interface; further tests are
+ * for RocksDB only.
+ */
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -22,14 +25,14 @@ const reasonOf = (call: () => unknown): string => {
   }
 }
 
-describe.each(databases)('%s', (_, open) => {
+describe.each(databases)('the database in %s', (_, open) => {
   let database: Database
   beforeAll(async () => {
     database = await open()
   })
   afterAll(() => database.close())
 
-  test('a batch is invisible before its commit and empty after it', () => {
+  test('shows a batch only after its commit, which empties the batch', () => {
     const batch = database.batch()
     batch.put('slots', text('a'), text('1'))
     batch.put('meta', text('a'), text(''))
@@ -47,7 +50,7 @@ describe.each(databases)('%s', (_, open) => {
     database.flush()
   })
 
-  test('what is committed can be made safe from beside it', async () => {
+  test('can be synced while it takes other commits', async () => {
     const batch = database.batch()
     batch.put('meta', text('safe'), text('1'))
     batch.commit()
@@ -60,7 +63,7 @@ describe.each(databases)('%s', (_, open) => {
     expect(await database.logBytes()).toBeGreaterThanOrEqual(0)
   })
 
-  test('keys and values are copied', () => {
+  test('copies keys and values', () => {
     const key = text('mine')
     const value = text('mine')
     const batch = database.batch()
@@ -74,7 +77,7 @@ describe.each(databases)('%s', (_, open) => {
     expect(read(database.get('meta', text('mine')))).toBe('mine')
   })
 
-  test('a part of what is read is a copy when it is sliced, as of any bytes', () => {
+  test('returns bytes whose slices are copies', () => {
     const batch = database.batch()
     batch.put('meta', text('sliced'), text('0123456789'))
     batch.commit()
@@ -93,7 +96,7 @@ describe.each(databases)('%s', (_, open) => {
     }
   })
 
-  test('getMany keeps order and duplicates', () => {
+  test('keeps order and duplicates in getMany', () => {
     const batch = database.batch()
     batch.put('code', text('x'), text('X'))
     batch.put('code', text('y'), text('Y'))
@@ -104,7 +107,7 @@ describe.each(databases)('%s', (_, open) => {
     }
   })
 
-  test('a scan sees one moment', () => {
+  test('scans the rows of one moment', () => {
     const batch = database.batch()
     for (let i = 0; i < 2500; i++) batch.put('headers', text(`s${1000 + i}`), text('old'))
     batch.commit()
@@ -127,7 +130,7 @@ describe.each(databases)('%s', (_, open) => {
     }
   })
 
-  test('a merge appends, in the order of the batch and of the commits', () => {
+  test('appends merges in the order of the batch and of the commits', () => {
     const batch = database.batch()
     batch.merge('logs', text('list'), text('a'))
     batch.merge('logs', text('list'), text('b'))
@@ -144,7 +147,7 @@ describe.each(databases)('%s', (_, open) => {
     expect(reasonOf(() => batch.merge('meta', text('list'), text('a')))).toBe('invalid')
   })
 
-  test('mistakes of the caller are refused', () => {
+  test('refuses invalid calls', () => {
     const nowhere = 'nowhere' as 'meta'
     const nothing = 5 as unknown as Bytes
     const batch = database.batch()
@@ -159,7 +162,7 @@ describe.each(databases)('%s', (_, open) => {
     expect(reasonOf(() => database.range('meta', { ...bounds, limit: 0 }))).toBe('invalid')
   })
 
-  test('ranges equal those of a sorted list', () => {
+  test('gives ranges like a sorted list', () => {
     const key = fc.uint8Array({ minLength: 0, maxLength: 3 })
     const writes = fc.array(fc.tuple(key, fc.boolean()), { maxLength: 30 })
     fc.assert(
@@ -193,7 +196,7 @@ describe.each(databases)('%s', (_, open) => {
     )
   })
 
-  test('after close every call is refused', async () => {
+  test('refuses every call after its close', async () => {
     const other = await open()
     const batch = other.batch()
     batch.put('meta', text('a'), text('a'))
@@ -206,14 +209,14 @@ describe.each(databases)('%s', (_, open) => {
 
 const ALL = { gte: new Uint8Array(0), lt: new Uint8Array(8).fill(0xff) }
 
-describe('RocksDB alone', () => {
+describe('a RocksDB database', () => {
   const reject = (promise: Promise<unknown>) =>
     promise.then(
       () => 'no error',
       (error: { reason: string; message: string }) => `${error.reason}: ${error.message}`,
     )
 
-  test('options that the binding would ignore are refused', async () => {
+  test('refuses options that the binding would ignore', async () => {
     const path = join(temporaryDirectory(), 'state')
     const columns = columnOptions()
     expect(await reject(openDatabase(path, columns))).toBe(`missing: no database in ${path}`)
@@ -226,7 +229,7 @@ describe('RocksDB alone', () => {
     )
   })
 
-  test('an open directory is locked; what was committed is there after reopening', async () => {
+  test('locks its directory, and has its commits after a reopen', async () => {
     const path = join(temporaryDirectory(), 'state')
     const database = await openSmall(path)
     expect(await reject(openSmall(path))).toMatch(/^locked: /)
@@ -236,12 +239,12 @@ describe('RocksDB alone', () => {
     expect(database.stats()).toMatchObject({ backgroundErrors: 0, isWriteStopped: false })
     expect(database.stats().sequence).toBeGreaterThan(0)
     await database.close()
-    const again = await openSmall(path)
-    expect(read(again.get('meta', text('a')))).toBe('kept')
-    await again.close()
+    const reopened = await openSmall(path)
+    expect(read(reopened.get('meta', text('a')))).toBe('kept')
+    await reopened.close()
   })
 
-  test('attached threads read at once, cannot write, cannot close, and survive the close', async () => {
+  test('can be read by attached threads, which cannot write and survive its close', async () => {
     const database = await openSmall(join(temporaryDirectory(), 'state'))
     const reader = attachDatabase(database.share())
     expect(reasonOf(() => reader.batch())).toBe('invalid')
@@ -254,7 +257,8 @@ describe('RocksDB alone', () => {
       workers[0]!.postMessage('read')
       expect(await once(workers[0]!, 'message')).toEqual([`${i}`])
     }
-    // One is terminated in the middle of reads: it never leaves the gate by itself.
+    // One worker is terminated in the middle of reads, so it never leaves the read barrier by
+    // itself.
     workers[1]!.postMessage('spin')
     await once(workers[1]!, 'message')
     await workers[1]!.terminate()

@@ -1,4 +1,4 @@
-/** Commits that fail, one after the other; and RocksDB beside the memory implementation. */
+/** Commits fail, one after the other; RocksDB is compared with the memory implementation. */
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
@@ -9,10 +9,10 @@ import type { Database } from '../../../../engine/storage/database/types.ts'
 import { PROMISED_BYTES } from '../../../../engine/storage/ledger-types.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
 import { openSmall } from '../../../fixtures/databases-open.ts'
-import { Bench } from '../../../fixtures/keeper-bench.ts'
-import { actionsOf, childOf, hex, type ModelBlock } from '../../../fixtures/keeper-chain.ts'
+import { Bench } from '../../../fixtures/persistence-bench.ts'
+import { actionsOf, childOf, hex, type ModelBlock } from '../../../fixtures/persistence-chain.ts'
 
-/** A database whose commits fail from some commit on, as with a full disk. */
+/** Makes a database whose commits fail from some commit on, like with a full disk. */
 function failing(inner: Database) {
   const state = { commitsLeft: Number.POSITIVE_INFINITY, written: 0 }
   const database: Database = {
@@ -37,7 +37,10 @@ function failing(inner: Database) {
   return { database, state }
 }
 
-/** Appends, folds and a deep reorg; stops at the first failure. `before`: the chain before the last append. */
+/**
+ * Appends, persists and makes a deep reorg; stops at the first failure. `before` is the chain
+ * before the last append.
+ */
 function* history(bench: Bench): Generator<{ before: readonly ModelBlock[] }, void> {
   for (let i = 0; i < 12; i++) {
     const before = bench.chain.slice()
@@ -48,11 +51,11 @@ function* history(bench: Bench): Generator<{ before: readonly ModelBlock[] }, vo
   }
 }
 
-// Seconds of work: a busy machine makes minutes of it.
+// The work takes seconds, which a busy machine turns into minutes.
 const timeout = 180_000
 
-describe('when a commit fails', { timeout }, () => {
-  test('whichever it is, nothing is written after it, and the next open finds a whole chain', () => {
+describe('the persistence thread', { timeout }, () => {
+  test('writes nothing after a failed commit, and the next open finds a full chain', () => {
     let failures = 0
     for (let commits = 0; ; commits++) {
       const { database, state } = failing(memoryDatabase())
@@ -68,7 +71,7 @@ describe('when a commit fails', { timeout }, () => {
       expect(bench.failures()[0]).toMatchObject({
         message: expect.stringContaining('No space left'),
       })
-      expect(bench.keeper.hasWork()).toBe(false)
+      expect(bench.persistence.hasWork()).toBe(false)
       const { written } = state
       state.commitsLeft = Number.POSITIVE_INFINITY
       bench.step()
@@ -86,12 +89,12 @@ describe('when a commit fails', { timeout }, () => {
   })
 
   test.each(['flush', 'sync'] as const)(
-    'an error of RocksDB itself counts as one: %s',
+    'stops at a background error of RocksDB during a %s',
     async (call) => {
       const { database } = failing(memoryDatabase())
       const stats = { ...database.stats(), backgroundErrors: 1 }
       const bench = new Bench({ database: { ...database, stats: () => stats } })
-      bench.note(await bench.keeper[call]())
+      bench.record(await bench.persistence[call]())
       expect(bench.failures()[0]).toMatchObject({
         message: expect.stringContaining('background errors; repair the disk'),
       })
@@ -100,16 +103,16 @@ describe('when a commit fails', { timeout }, () => {
 
   const full = 'IO error: No space left on device: While appending to file: /d/state/000024.sst'
   test.each([
-    ['the next write says so', full, undefined],
-    ['the device says so', undefined, { path: '/d/state', freeBytes: 4_096 }],
-  ])('a background error of a full disk is one of a full disk: %s', async (_, reason, disk) => {
+    ['the next write fails with this reason', full, undefined],
+    ['the device has little free space', undefined, { path: '/d/state', freeBytes: 4_096 }],
+  ])('reports a full disk after a background error, when %s', async (_, reason, disk) => {
     const { database } = failing(memoryDatabase())
     const stats = { ...database.stats(), backgroundErrors: 1, ...(disk && { disk }) }
     const flush = () => {
       if (reason !== undefined) throw new DatabaseError('io', reason)
     }
     const bench = new Bench({ database: { ...database, flush, stats: () => stats } })
-    bench.note(await bench.keeper.flush())
+    bench.record(await bench.persistence.flush())
     expect(bench.failures()[0]).toMatchObject({
       message: expect.stringMatching(
         /^storage: no space left on the device that holds \/d\/state \(.*\); free space on the disk/,
@@ -117,40 +120,40 @@ describe('when a commit fails', { timeout }, () => {
     })
   })
 
-  test('so does a disk that does not take the log', async () => {
+  test('stops when the disk does not take the log', async () => {
     const { database, state } = failing(memoryDatabase())
     const problem = new DatabaseError('io', 'EIO: i/o error, fdatasync')
     const bench = new Bench({ database: { ...database, sync: () => Promise.reject(problem) } })
-    bench.note(await bench.keeper.sync())
+    bench.record(await bench.persistence.sync())
     expect(bench.failures()).toEqual([])
     bench.append([actionsOf(0)], true)
     const { written } = state
-    bench.note(await bench.keeper.sync())
+    bench.record(await bench.persistence.sync())
     expect(bench.failures()[0]).toMatchObject({ message: expect.stringContaining('fdatasync') })
-    expect(await bench.keeper.sync()).toEqual([])
-    expect(bench.keeper.hasWork()).toBe(false)
+    expect(await bench.persistence.sync()).toEqual([])
+    expect(bench.persistence.hasWork()).toBe(false)
     bench.send({ type: 'append', block: childOf(bench.head, [], 81).append })
     expect(state.written).toBe(written)
   })
 
-  test('the end does not rely on a log that is still on its way to the disk', async () => {
+  test('flushes at the end unless the log is already on the disk', async () => {
     const taken = Promise.withResolvers<void>()
     let flushes = 0
     const flush = () => void flushes++
     const inner = memoryDatabase()
     const bench = new Bench({ database: { ...inner, flush, sync: () => taken.promise } })
     bench.append([actionsOf(0)], true)
-    const synced = bench.keeper.sync()
-    bench.keeper.flush()
+    const synced = bench.persistence.sync()
+    bench.persistence.flush()
     expect(flushes).toBe(1)
     taken.resolve()
     await synced
-    bench.keeper.flush()
+    bench.persistence.flush()
     expect(flushes).toBe(1)
   })
 })
 
-test('on RocksDB the same history leaves the same rows', { timeout }, async () => {
+test('RocksDB and memory have the same rows after the same history', { timeout }, async () => {
   const rocks = await openSmall(join(temporaryDirectory(), 'state'))
   const [left, right] = [rocks, memoryDatabase()].map((database) => {
     const bench = new Bench({ database, historyBlocks: 7 })
@@ -158,7 +161,7 @@ test('on RocksDB the same history leaves the same rows', { timeout }, async () =
     for (const _ of history(bench)) bench.check()
     bench.crash()
     bench.settle()
-    bench.note(bench.keeper.flush())
+    bench.record(bench.persistence.flush())
     expect(bench.failures()).toEqual([])
     const all = { gte: new Uint8Array(0), lt: new Uint8Array(80).fill(0xff) }
     return COLUMN_NAMES.map((column) =>
@@ -172,8 +175,11 @@ test('on RocksDB the same history leaves the same rows', { timeout }, async () =
   await rocks.close()
 })
 
-/** Of a block in the middle of the history. */
+/** The promise belongs to a block in the middle of the history. */
 const PROMISED = {
-  ...{ number: 5, payloadId: new Uint8Array(8).fill(3), index: 1, atMs: 1 },
+  number: 5,
+  payloadId: new Uint8Array(8).fill(3),
+  index: 1,
+  atMs: 1,
   transactions: new Uint8Array(2 * PROMISED_BYTES).fill(7),
 }

@@ -1,11 +1,11 @@
-/** The write-ahead log from beside RocksDB: its files come and go while they are looked at. */
+/** The write-ahead log is read from outside of RocksDB, while its files appear and disappear. */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { openLogFiles } from '../../../../engine/storage/database/log-files.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
 
-test('only files of the log count, and one that is gone is no error', async () => {
+test('only log files count, and one that disappears is no error', async () => {
   const folder = temporaryDirectory()
   const file = (name: string, bytes: number) =>
     writeFileSync(join(folder, name), new Uint8Array(bytes))
@@ -25,7 +25,7 @@ test('only files of the log count, and one that is gone is no error', async () =
   expect(await files.bytes()).toBe(37)
 })
 
-test('a folder that is gone is an error of the disk', async () => {
+test('a missing folder is a disk error', async () => {
   const files = openLogFiles(join(temporaryDirectory(), 'gone'))
   await expect(files.sync()).rejects.toMatchObject({ reason: 'io' })
   await expect(files.bytes()).rejects.toMatchObject({ reason: 'io' })

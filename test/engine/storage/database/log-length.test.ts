@@ -1,4 +1,4 @@
-/** RocksDB's log over a long life: a column that is hardly written must not keep it for ever. */
+/** A column with few writes must not make RocksDB retain its log for ever. */
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { bigintToBytes } from '../../../../engine/primitives/words.ts'
@@ -12,20 +12,20 @@ import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
 import { openSmall } from '../../../fixtures/databases-open.ts'
-import { Bench, FOLD_DEPTH } from '../../../fixtures/keeper-bench.ts'
-import { actionsOf } from '../../../fixtures/keeper-chain.ts'
+import { Bench, PERSIST_DEPTH } from '../../../fixtures/persistence-bench.ts'
+import { actionsOf } from '../../../fixtures/persistence-chain.ts'
 import { mulberry32 } from '../../../kit/run-options.ts'
 
 const MIB = 2 ** 20
 const random = mulberry32(1)
-/** Nothing that could be compressed. */
+/** Makes bytes that cannot be compressed. */
 const noise = (length: number) => Uint8Array.from({ length }, () => random() * 256)
 const NOISE = noise(MIB)
 const keyOf = (at: number) => bigintToBytes(BigInt(at), 32)
 const ALL = { gte: new Uint8Array(0), lt: new Uint8Array(70).fill(0xff) }
 const ROW = 4000
 
-test('the log stays short under columns that are hardly written, and every row stays', async () => {
+test('the log stays short under rarely written columns, and every row stays', async () => {
   const span = 12 * MIB
   const database = await openSmall(join(temporaryDirectory(), 'state'))
   onTestFinished(() => database.close())
@@ -42,10 +42,10 @@ test('the log stays short under columns that are hardly written, and every row s
     batch.put('numbers', keyOf(bodies.length), new Uint8Array(0))
     batch.commit()
     if (!log.isDue()) continue
-    // What is filled in makes the log longer too.
+    // The filler rows make the log longer too.
     while (log.isDue()) for (const _ of log.shorten());
     passes++
-    // RocksDB writes files and deletes those of the log in threads of its own.
+    // RocksDB writes files and deletes log files in its own threads.
     await expect.poll(() => database.logBytes()).toBeLessThan(span + MEMTABLE_BYTES.bodies * 2)
   }
   expect(passes).toBeGreaterThan(1)
@@ -58,7 +58,7 @@ test('the log stays short under columns that are hardly written, and every row s
       expect(database.get('bodies', keyOf(at + 1))).toEqual(NOISE.slice(offset, offset + ROW))
 })
 
-/** How many deletions of the filler came to each column. */
+/** Counts the deletions of filler rows in each column. */
 function watched(inner: Database, counts: Map<ColumnName, number>): Database {
   return {
     ...inner,
@@ -77,7 +77,7 @@ function watched(inner: Database, counts: Map<ColumnName, number>): Database {
         },
         commit(options) {
           for (const column of columns) counts.set(column, (counts.get(column) ?? 0) + 1)
-          if (options?.isKept !== true) columns = []
+          if (options?.isRetained !== true) columns = []
           batch.commit(options)
         },
       }
@@ -85,7 +85,7 @@ function watched(inner: Database, counts: Map<ColumnName, number>): Database {
   }
 }
 
-test('only columns that lag behind are filled up, each by what two of its memtables take', () => {
+test('only columns that lag get filler rows, each for two of its memtables', () => {
   const counts = new Map<ColumnName, number>()
   const inner = watched(memoryDatabase(), counts)
   const log = openLogLength(inner, 64 * MIB)
@@ -97,7 +97,7 @@ test('only columns that lag behind are filled up, each by what two of its memtab
     batch.commit()
   }
   expect(counts.size).toBe(0)
-  // Undo rows are half of the bodies: two thirds of the log are bodies.
+  // Undo rows are half as large as bodies, so two thirds of the log are bodies.
   expect(at * 1.5 * 64 * 1024).toBeGreaterThan(63 * MIB)
   expect(at * 1.5 * 64 * 1024).toBeLessThan(65 * MIB)
   for (const _ of log.shorten());
@@ -113,7 +113,7 @@ test('only columns that lag behind are filled up, each by what two of its memtab
   expect(counts).toEqual(before)
 })
 
-test('a commit fills one memtable at most, however large it is', () => {
+test('one commit fills at most one memtable, however large it is', () => {
   const counts = new Map<ColumnName, number>()
   const log = openLogLength(watched(memoryDatabase(), counts), 8 * MIB)
   const batch = log.database.batch()
@@ -121,17 +121,17 @@ test('a commit fills one memtable at most, however large it is', () => {
   batch.commit()
   expect(log.isDue()).toBe(true)
   for (const _ of log.shorten());
-  // The first of its two memtables was filled by the commit.
+  // The commit filled the first of its two memtables.
   expect((counts.get('meta')! * 30) / MEMTABLE_BYTES.meta).toBeLessThan(2)
   expect((counts.get('heights')! * 30) / MEMTABLE_BYTES.heights).toBeGreaterThan(2.2)
 })
 
-test('a keeper does it in turn with folds', () => {
+test('the persistence thread shortens the log between persist passes', () => {
   const counts = new Map<ColumnName, number>()
   const bench = new Bench({ database: watched(memoryDatabase(), counts), logSpanBytes: 1 })
   for (let i = 0; i < 10; i++) bench.append([actionsOf(i)], true)
-  expect(bench.keeper.hasWork()).toBe(true)
-  bench.stepUntil(() => bench.folded === bench.head.number - FOLD_DEPTH)
+  expect(bench.persistence.hasWork()).toBe(true)
+  bench.stepUntil(() => bench.persisted === bench.head.number - PERSIST_DEPTH)
   bench.stepUntil(() => (counts.get('code') ?? 0) * 30 > 2 * MEMTABLE_BYTES.code)
   expect(bench.failures()).toEqual([])
   bench.check()

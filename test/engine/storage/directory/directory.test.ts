@@ -1,9 +1,9 @@
-/** What lies in a data directory: its marker and its genesis. */
+/** A data directory has a marker and a genesis. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { chainOfGenesis, chainSpec } from '../../../../engine/chainspec/registry.ts'
-import { decodeHeader } from '../../../../engine/primitives/header-codec.ts'
+import { decodeHeader } from '../../../../engine/primitives/header.ts'
 import { bytesToHex, hexToBytes } from '../../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../../engine/primitives/keccak.ts'
 import { encodeRlp, readItem, readList } from '../../../../engine/primitives/rlp.ts'
@@ -31,17 +31,23 @@ const faultOf = (promise: Promise<unknown>): Promise<string> =>
     (error: { reason: string; message: string }) => `${error.reason}: ${error.message}`,
   )
 
-type Asked = { readonly chainId?: number; readonly gasLimit?: number }
-/** Of a directory, as these commands with these flags choose it. */
-const choiceOf = (command: 'dev' | 'serve', { chainId, gasLimit }: Asked = {}): ChainChoice =>
+type RequestedChain = { readonly chainId?: number; readonly gasLimit?: number }
+/** Makes the choice of a directory's chain for these commands and flags. */
+const choiceOf = (
+  command: 'dev' | 'serve',
+  { chainId, gasLimit }: RequestedChain = {},
+): ChainChoice =>
   command === 'serve'
     ? servedChain({})
     : devChain({
-        ...{ chain: 'xlayer', chainId, gasLimit },
-        ...{ genesisAlloc: undefined, blockTimeMs: 1_000 },
+        chain: 'xlayer',
+        chainId,
+        gasLimit,
+        genesisAlloc: undefined,
+        blockTimeMs: 1_000,
       })
 
-describe('a directory', () => {
+describe('a data directory', () => {
   const open = (path: string, chain = dev) =>
     openDirectory({ path, chain, chainName: 'xlayer', cacheBytes: 2 ** 24, maxThreads: 4 })
   const marked = (fields: object) => {
@@ -51,7 +57,7 @@ describe('a directory', () => {
     return path
   }
 
-  test('is made, remembered, and refused to a second process and to another chain', async () => {
+  test('is created with a marker, and refuses a second process and another chain', async () => {
     const path = join(temporaryDirectory(), 'a', 'b')
     expect(readMarker(path)).toBeUndefined()
     const database = await open(path)
@@ -72,26 +78,26 @@ describe('a directory', () => {
       `chain: ${path} holds chain 196 with genesis ${bytesToHex(dev.genesisHash)}, not chain 7 with genesis ${bytesToHex(other.genesisHash)}: give --datadir another directory`,
     )
     await database.close()
-    const again = await open(path)
-    expect(importGenesis(again, dev)).toBe(false)
-    expect(openStore(again).foldHead().number).toBe(0)
-    await again.close()
+    const reopened = await open(path)
+    expect(importGenesis(reopened, dev)).toBe(false)
+    expect(openStore(reopened).persistedHead().number).toBe(0)
+    await reopened.close()
   })
 
-  test('makes a development chain again as it was chosen', async () => {
+  test('of a development chain makes the same chain again, with its options', async () => {
     const path = temporaryDirectory()
-    const asked = (choice: ChainChoice) => chainSpec(chainOption(choice, path, 1_700_000_000))
-    const made = asked(choiceOf('dev', { gasLimit: 200_000_000 }))
+    const query = (choice: ChainChoice) => chainSpec(chainOption(choice, path, 1_700_000_000))
+    const made = query(choiceOf('dev', { gasLimit: 200_000_000 }))
     expect(made.genesisHeader.gasLimit).toBe(200_000_000n)
     await (await open(path, made)).close()
     for (const command of ['dev', 'serve'] as const)
-      expect(asked(choiceOf(command)).genesisHash).toEqual(made.genesisHash)
-    expect(await faultOf(open(path, asked(choiceOf('dev', { gasLimit: 30_000_000 }))))).toMatch(
+      expect(query(choiceOf(command)).genesisHash).toEqual(made.genesisHash)
+    expect(await faultOf(open(path, query(choiceOf('dev', { gasLimit: 30_000_000 }))))).toMatch(
       /^chain: /,
     )
   })
 
-  test('of a development chain keeps the contracts it was made with, or that it has none', async () => {
+  test('of a development chain keeps the contracts of its creation, or has none', async () => {
     const [older, newer] = [temporaryDirectory(), temporaryDirectory()]
     const chainIn = (path: string, command: 'dev' | 'serve' = 'dev') =>
       chainSpec(chainOption(choiceOf(command), path, 1_700_000_000))
@@ -102,7 +108,7 @@ describe('a directory', () => {
     expect(existsSync(join(older, PREDEPLOYS))).toBe(false)
     expect(chainIn(older).genesisHash).toEqual(before.genesisHash)
 
-    // A start that is cut off before the marker is written is made up for.
+    // The next start repairs a start that was cut off before the marker was written.
     provide(newer)
     expect(readMarker(newer)).toBeUndefined()
     provide(newer)
@@ -110,49 +116,49 @@ describe('a directory', () => {
     expect(made.genesisHash).not.toEqual(before.genesisHash)
     await (await open(newer, made)).close()
     const file = join(newer, PREDEPLOYS)
-    const kept = readFileSync(file, 'utf8')
+    const retained = readFileSync(file, 'utf8')
     provide(newer)
-    expect(readFileSync(file, 'utf8')).toBe(kept)
+    expect(readFileSync(file, 'utf8')).toBe(retained)
     for (const command of ['dev', 'serve'] as const)
       expect(chainIn(newer, command).genesisHash).toEqual(made.genesisHash)
   })
 
-  test('of a development chain whose contracts are damaged has them made again, or says so', async () => {
+  test('of a development chain has damaged contracts repaired or reported', async () => {
     const path = temporaryDirectory()
     const file = join(path, PREDEPLOYS)
     const nowSeconds = 1_700_000_000
-    const told: string[] = []
-    const openAs = (command: 'dev' | 'serve', changes: Asked = {}) =>
-      openChain(choiceOf(command, changes), { path, nowSeconds }, (what) => told.push(what))
+    const reported: string[] = []
+    const openAs = (command: 'dev' | 'serve', changes: RequestedChain = {}) =>
+      openChain(choiceOf(command, changes), { path, nowSeconds }, (what) => reported.push(what))
     const { chain: made } = openAs('dev')
     await (await open(path, made)).close()
-    const kept = readFileSync(file, 'utf8')
-    const damages = [kept.slice(0, 1_000), '', '[]', '{}', kept.replace('0x6080', '0x6081')]
+    const retained = readFileSync(file, 'utf8')
+    const damages = [retained.slice(0, 1_000), '', '[]', '{}', retained.replace('0x6080', '0x6081')]
     for (const text of damages)
       for (const command of ['dev', 'serve'] as const) {
         writeFileSync(file, text)
         const { chain } = openAs(command)
         expect(chain.genesisHash).toEqual(made.genesisHash)
-        expect(readFileSync(file, 'utf8')).toBe(kept)
-        expect(told.splice(0)).toEqual([file])
+        expect(readFileSync(file, 'utf8')).toBe(retained)
+        expect(reported.splice(0)).toEqual([file])
       }
-    // Another chain is asked for: what is in the directory stays, and its own check says so.
+    // For another chain, the directory's genesis stays, and its own check refuses.
     const { chain: other } = openAs('dev', { chainId: 5 })
     expect(await faultOf(open(path, other))).toMatch(/^chain: /)
-    expect(readFileSync(file, 'utf8')).toBe(kept)
+    expect(readFileSync(file, 'utf8')).toBe(retained)
     // Contracts of another version make another chain.
     const marker = join(path, 'flashnode.json')
     const stranger = JSON.parse(readFileSync(marker, 'utf8'))
     writeFileSync(marker, JSON.stringify({ ...stranger, genesis: `0x${'1'.repeat(64)}` }))
     writeFileSync(file, '{')
     expect(await faultOf((async () => openAs('dev'))())).toMatch(
-      /^corrupt: \S+predeploys\.json is not JSON: .*; it cannot be made again: put back a copy of it, or give another --datadir$/,
+      /^corrupt: \S+predeploys\.json is not JSON: .*; the file cannot be made again: restore it from a backup, or give another --datadir$/,
     )
     expect(readFileSync(file, 'utf8')).toBe('{')
-    expect(told).toEqual([])
+    expect(reported).toEqual([])
   })
 
-  test('of something else is not touched', async () => {
+  test('of another program is left unchanged', async () => {
     const path = temporaryDirectory()
     mkdirSync(join(path, 'geth'))
     expect(await faultOf(open(path))).toBe(
@@ -166,7 +172,7 @@ describe('a directory', () => {
     }
   })
 
-  test('of a newer or older format is refused with what to do', async () => {
+  test('of a newer or older format is refused with advice', async () => {
     const newer = marked({ version: SCHEMA_VERSION + 1, chainId: 196 })
     expect(await faultOf(open(newer))).toBe(
       `newer: ${newer} was written by a newer flashnode (format 8, this one reads 7): update flashnode, or give --datadir another directory`,
@@ -199,7 +205,7 @@ describe('a directory', () => {
     expect(existsSync(join(older, 'state'))).toBe(false)
   })
 
-  test('that cannot be written says so, with what to do', async () => {
+  test('that cannot be written is refused with advice', async () => {
     const path = join(temporaryDirectory(), 'file')
     writeFileSync(path, '')
     expect(await faultOf(open(join(path, 'below')))).toMatch(
@@ -207,7 +213,7 @@ describe('a directory', () => {
     )
   })
 
-  test('that is damaged says so', async () => {
+  test('that is damaged is reported as damaged', async () => {
     const path = temporaryDirectory()
     const database = await open(path)
     await database.close()
@@ -217,13 +223,13 @@ describe('a directory', () => {
 })
 
 describe('a genesis', () => {
-  test('of the development chain is flat state, code, trie and one block', () => {
+  test('of a development chain is stored as flat state, code, trie and one block', () => {
     const database = memoryDatabase()
     importGenesis(database, dev)
     const store = openStore(database)
     const head = { number: 0, hash: dev.genesisHash }
-    expect([store.durableHead(), store.foldHead()]).toEqual([head, head])
-    expect([store.oldestState(), store.marks()]).toEqual([0, { safe: 0, finalized: 0 }])
+    expect([store.durableHead(), store.persistedHead()]).toEqual([head, head])
+    expect([store.oldestState(), store.labelledHeads()]).toEqual([0, { safe: 0, finalized: 0 }])
     expect(store.hashOfNumber(0)).toEqual(dev.genesisHash)
     expect(keccak256(store.header(dev.genesisHash)!)).toEqual(dev.genesisHash)
     expect(store.body(dev.genesisHash)).toEqual({ transactions: [] })
@@ -240,16 +246,16 @@ describe('a genesis', () => {
     expect(trie.stateRoot(trie.base())).toEqual(dev.genesisHeader.stateRoot)
   })
 
-  test('without its allocation, or with another root, writes nothing', () => {
+  test('without its allocation, or with another root, is refused without a write', () => {
     const database = memoryDatabase()
     expect(() => importGenesis(database, chainSpec({ name: 'xlayer' }))).toThrow('give --chain')
     const wrong = { ...dev, genesisHeader: { ...dev.genesisHeader, stateRoot: ZERO_32 } }
     expect(() => importGenesis(database, wrong)).toThrow('the header says 0x0000')
-    expect(() => openStore(database).foldHead()).toThrow('import a genesis first')
+    expect(() => openStore(database).persistedHead()).toThrow('import a genesis first')
   })
 
   const folder = 'chain-facts/ethtest-chain'
-  test.skipIf(isAbsent(folder))('of the ethtest chain has the hash its first block names', () => {
+  test.skipIf(isAbsent(folder))('of the ethtest chain has the parent hash of block 1', () => {
     const chain = chainOfGenesis(
       JSON.parse(readFileSync(conformance(`${folder}/genesis.json`), 'utf8')),
     )
@@ -257,7 +263,7 @@ describe('a genesis', () => {
     importGenesis(database, chain)
     const block = readList(readItem(readFileSync(conformance(`${folder}/chain.rlp`)), 0).item)
     const { parentHash } = decodeHeader(encodeRlp(block[0]!))
-    expect(bytesToHex(openStore(database).foldHead().hash)).toBe(bytesToHex(parentHash))
+    expect(bytesToHex(openStore(database).persistedHead().hash)).toBe(bytesToHex(parentHash))
     const trie = openTrie({ database })
     expect(trie.stateRoot(trie.base())).toEqual(chain.genesisHeader.stateRoot)
   })

@@ -1,4 +1,4 @@
-/** A journal: what comes back of it after a kill and after damage, and which copies are kept. */
+/** A journal is read after a kill and after damage, and some copies of it are retained. */
 import {
   appendFileSync,
   existsSync,
@@ -27,12 +27,12 @@ import {
   decodeJournal,
   encodeJournal,
 } from '../../../../engine/storage/directory/journal-format.ts'
-import { storageFailure } from '../../../../engine/storage/keeper/failure.ts'
+import { storageFailure } from '../../../../engine/storage/persistence/failure.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
 
 const record = fc.uint8Array({ maxLength: 40 })
 const plain = (records: readonly Bytes[]) => records.map((bytes) => bytesToHex(bytes))
-/** What an append that a kill cut short, or a power loss, leaves behind the last record. */
+/** An append that a kill or a power loss cut short leaves these bytes after the last record. */
 const TAILS = [
   [],
   [0xf1],
@@ -44,7 +44,7 @@ const TAILS = [
 const skip = (path: string): Journal => openJournal(path, { ifDamaged: 'skip' })
 const refuse = (path: string): Journal => openJournal(path, { ifDamaged: 'refuse' })
 
-/** Records of different lengths, an empty one among them. */
+/** Makes records of different lengths, including an empty one. */
 const someRecords = (count: number): readonly Bytes[] =>
   Array.from({ length: count }, (_, n) => new Uint8Array((n * 7) % 31).fill(n + 1))
 
@@ -55,7 +55,7 @@ function write(path: string, content: Uint8Array): void {
 const beside = (path: string) =>
   readdirSync(dirname(path)).filter((name) => name !== basename(path))
 
-/** A file of the version that had no checksum of the length. */
+/** Makes a file of the version without a checksum of the length. */
 function oldJournal(records: readonly Bytes[]): Buffer {
   const parts = records.flatMap((one) => {
     const head = Buffer.alloc(12)
@@ -67,7 +67,7 @@ function oldJournal(records: readonly Bytes[]): Buffer {
 }
 
 describe('a journal', () => {
-  test('gives back what was appended, whatever was torn off its end', () => {
+  test('gives back its records, whatever was torn off its end', () => {
     const directory = temporaryDirectory()
     let count = 0
     fc.assert(
@@ -85,17 +85,19 @@ describe('a journal', () => {
           }
           journal.close()
           expect(readFileSync(path)).toHaveLength(ends.at(-1)!)
-          const kept = Math.max(ends[0]!, ends.at(-1)! - cut)
-          truncateSync(path, kept)
-          const whole = ends.filter((end) => end <= kept).length - 1
-          if (kept === ends[whole]!) appendFileSync(path, tail)
-          const again = openJournal(path, { ifDamaged: 'skip' })
-          expect(plain(again.found)).toEqual(plain(records.slice(0, whole)))
-          expect(again.tornBytes).toBe(kept === ends[whole]! ? tail.length : kept - ends[whole]!)
-          again.append(Uint8Array.of(1, 2, 3))
-          again.close()
+          const retained = Math.max(ends[0]!, ends.at(-1)! - cut)
+          truncateSync(path, retained)
+          const full = ends.filter((end) => end <= retained).length - 1
+          if (retained === ends[full]!) appendFileSync(path, tail)
+          const reopened = openJournal(path, { ifDamaged: 'skip' })
+          expect(plain(reopened.found)).toEqual(plain(records.slice(0, full)))
+          expect(reopened.tornBytes).toBe(
+            retained === ends[full]! ? tail.length : retained - ends[full]!,
+          )
+          reopened.append(Uint8Array.of(1, 2, 3))
+          reopened.close()
           const last = openJournal(path, { ifDamaged: 'skip' })
-          expect(plain(last.found)).toEqual([...plain(records.slice(0, whole)), '0x010203'])
+          expect(plain(last.found)).toEqual([...plain(records.slice(0, full)), '0x010203'])
           last.close()
         },
       ),
@@ -103,7 +105,7 @@ describe('a journal', () => {
     )
   })
 
-  test('is full at its limit, and is rewritten with what still counts', () => {
+  test('is full at its limit, and takes records again after a rewrite', () => {
     const path = join(temporaryDirectory(), 'journal')
     const journal = openJournal(path, { limitBytes: 250, ifDamaged: 'skip' })
     const one = new Uint8Array(40).fill(7)
@@ -115,36 +117,36 @@ describe('a journal', () => {
     journal.rewrite([one.fill(8)])
     journal.append(one.fill(9))
     journal.close()
-    const again = openJournal(path, { limitBytes: 250, ifDamaged: 'skip' })
-    expect(plain(again.found)).toEqual(
+    const reopened = openJournal(path, { limitBytes: 250, ifDamaged: 'skip' })
+    expect(plain(reopened.found)).toEqual(
       [8, 9].map((byte) => bytesToHex(new Uint8Array(40).fill(byte))),
     )
     expect(existsSync(`${path}.next`)).toBe(false)
-    again.close()
+    reopened.close()
   })
 
-  test('that cannot be written anew stays as it was', () => {
+  test('stays as it was when a rewrite fails', () => {
     const path = join(temporaryDirectory(), 'journal')
     const journal = openJournal(path, { ifDamaged: 'skip' })
     journal.append(Uint8Array.of(1))
-    // A name that is taken by a directory stands for any fault of the disk.
+    // A directory with the same name stands for any fault of the disk.
     mkdirSync(`${path}.next`)
     expect(() => journal.rewrite([])).toThrow(JournalError)
     journal.append(Uint8Array.of(2))
     journal.close()
-    const again = openJournal(path, { ifDamaged: 'skip' })
-    expect(plain(again.found)).toEqual(['0x01', '0x02'])
-    again.close()
+    const reopened = openJournal(path, { ifDamaged: 'skip' })
+    expect(plain(reopened.found)).toEqual(['0x01', '0x02'])
+    reopened.close()
   })
 
-  test('that the disk refuses says so as any fault of the disk is said', () => {
+  test('names its path when the disk refuses it', () => {
     const path = join(temporaryDirectory(), 'none', 'journal')
     const open = () => openJournal(path, { ifDamaged: 'skip' })
     expect(open).toThrow(JournalError)
     expect(open).toThrow(`${path}: ENOENT`)
   })
 
-  test('refuses a file that is something else', () => {
+  test('is not opened when the file is something else', () => {
     const path = join(temporaryDirectory(), 'journal')
     writeFileSync(path, 'a letter to somebody else')
     expect(() => openJournal(path, { ifDamaged: 'skip' })).toThrow('is no journal of this program')
@@ -154,8 +156,8 @@ describe('a journal', () => {
 
 describe('a damaged journal', () => {
   const records = someRecords(12)
-  const whole = Buffer.concat(encodeJournal(records))
-  /** The record that has the byte; undefined: the first line has it. */
+  const full = Buffer.concat(encodeJournal(records))
+  /** Finds the record that contains the byte; undefined: the first line contains it. */
   const ownerOf = (content: Buffer, headBytes: number, byte: number) => {
     let end = content.indexOf('\n') + 1
     if (byte < end) return undefined
@@ -166,10 +168,10 @@ describe('a damaged journal', () => {
   }
 
   for (const [version, content, headBytes] of [
-    ['this version', whole, 24],
+    ['this version', full, 24],
     ['the first version', oldJournal(records), 12],
   ] as const)
-    test(`of ${version}: any bit that is flipped costs at most the record that has it`, () => {
+    test(`of ${version} loses at most the record with a flipped bit`, () => {
       for (let bit = 0; bit < 8 * content.length; bit++) {
         const spoilt = Buffer.from(content)
         spoilt[bit >> 3]! ^= 1 << (bit & 7)
@@ -180,69 +182,70 @@ describe('a damaged journal', () => {
           bit,
           plain(records.filter((_, index) => index !== owner)),
         ])
-        // Without a checksum of the length, one that reaches behind the end is as a kill leaves it.
+        // Without a checksum of the length, a record that reaches beyond the end looks like the
+        // result of a kill.
         if (!isTail) expect([bit, decoded.damages.length]).toEqual([bit, 1])
       }
     })
 
-  test('any bytes that are others cost the records that have them', () => {
+  test('loses only the records with changed bytes', () => {
     fc.assert(
       fc.property(
-        fc.nat(whole.length - 1),
+        fc.nat(full.length - 1),
         fc.uint8Array({ minLength: 1, maxLength: 60 }),
         (from, bytes) => {
-          const spoilt = Buffer.from(whole)
-          spoilt.set(bytes.subarray(0, whole.length - from), from)
+          const spoilt = Buffer.from(full)
+          spoilt.set(bytes.subarray(0, full.length - from), from)
           const changed = new Set(
             [...spoilt.keys()]
-              .filter((at) => spoilt[at] !== whole[at])
-              .map((at) => ownerOf(whole, 24, at)),
+              .filter((at) => spoilt[at] !== full[at])
+              .map((at) => ownerOf(full, 24, at)),
           )
           const { records: found } = decodeJournal(spoilt)!
-          const kept = records.filter((_, index) => !changed.has(index))
-          expect(plain(found)).toEqual(plain(kept))
+          const retained = records.filter((_, index) => !changed.has(index))
+          expect(plain(found)).toEqual(plain(retained))
         },
       ),
       { numRuns: 2_000 },
     )
   })
 
-  test('gives all but the damaged record, and keeps the file as it was', () => {
+  test('gives all but the damaged record, and the file is copied before', () => {
     const path = join(temporaryDirectory(), 'journal')
     fc.assert(
-      fc.property(fc.nat(8 * whole.length - 1), (bit) => {
-        const spoilt = Buffer.from(whole)
+      fc.property(fc.nat(8 * full.length - 1), (bit) => {
+        const spoilt = Buffer.from(full)
         spoilt[bit >> 3]! ^= 1 << (bit & 7)
         write(path, spoilt)
         const journal = skip(path)
-        const owner = ownerOf(whole, 24, bit >> 3)
-        const kept = records.filter((_, index) => index !== owner)
-        expect(plain(journal.found)).toEqual(plain(kept))
+        const owner = ownerOf(full, 24, bit >> 3)
+        const retained = records.filter((_, index) => index !== owner)
+        expect(plain(journal.found)).toEqual(plain(retained))
         expect(journal.damage?.copy).toBe(`${path}.damaged-1`)
         expect(journal.damage?.message).toContain(`kept as ${path}.damaged-1`)
         expect(readFileSync(journal.damage!.copy)).toEqual(spoilt)
         journal.append(Uint8Array.of(9))
         journal.close()
-        const again = skip(path)
-        expect(plain(again.found)).toEqual([...plain(kept), '0x09'])
-        expect([again.damage, again.tornBytes]).toEqual([undefined, 0])
-        again.close()
+        const reopened = skip(path)
+        expect(plain(reopened.found)).toEqual([...plain(retained), '0x09'])
+        expect([reopened.damage, reopened.tornBytes]).toEqual([undefined, 0])
+        reopened.close()
       }),
       { numRuns: 60 },
     )
   })
 
-  test('is refused by name where its records depend on each other, and stays as it is', () => {
+  test('is refused and left as it is when its records depend on each other', () => {
     const path = join(temporaryDirectory(), 'journal')
-    for (let bit = 0; bit < 8 * whole.length; bit += 11) {
-      const spoilt = Buffer.from(whole)
+    for (let bit = 0; bit < 8 * full.length; bit += 11) {
+      const spoilt = Buffer.from(full)
       spoilt[bit >> 3]! ^= 1 << (bit & 7)
       write(path, spoilt)
       expect(() => refuse(path)).toThrow(`${path} is damaged and was left as it is: record `)
       expect(readFileSync(path)).toEqual(spoilt)
       expect(beside(path)).toEqual([])
     }
-    const spoilt = Buffer.from(whole)
+    const spoilt = Buffer.from(full)
     spoilt[20 + 24 + 24 + 4]! ^= 1
     write(path, spoilt)
     const error = thrown(() => refuse(path))
@@ -251,9 +254,9 @@ describe('a damaged journal', () => {
     expect(storageFailure(error)).toBe(`storage: ${error.message}`)
   })
 
-  test('is cut before the damage where that is asked for, after a copy', () => {
+  test('is cut before the damage on request, after a copy', () => {
     const path = join(temporaryDirectory(), 'journal')
-    const spoilt = Buffer.from(whole)
+    const spoilt = Buffer.from(full)
     spoilt[20 + 24 + 24 + 4]! ^= 1
     write(path, spoilt)
     const journal = openJournal(path, { ifDamaged: 'cut' })
@@ -262,12 +265,12 @@ describe('a damaged journal', () => {
     journal.close()
   })
 
-  test('bytes of something else at the end are damage, and are kept', () => {
+  test('includes one with foreign bytes at its end, which are copied', () => {
     const path = join(temporaryDirectory(), 'journal')
     for (const bytes of [[1], [0xf1, 1], [...new Array(50).keys()]]) {
-      const spoilt = Buffer.concat([whole, Uint8Array.from(bytes)])
+      const spoilt = Buffer.concat([full, Uint8Array.from(bytes)])
       write(path, spoilt)
-      expect(() => refuse(path)).toThrow(`at byte ${whole.length}`)
+      expect(() => refuse(path)).toThrow(`at byte ${full.length}`)
       const journal = skip(path)
       expect(plain(journal.found)).toEqual(plain(records))
       expect(readFileSync(journal.damage!.copy)).toEqual(spoilt)
@@ -275,9 +278,9 @@ describe('a damaged journal', () => {
     }
   })
 
-  test('is copied so often and no more: then it is not opened', () => {
+  test('is copied a limited number of times, and then it is not opened', () => {
     const path = join(temporaryDirectory(), 'journal')
-    const spoilt = Buffer.from(whole)
+    const spoilt = Buffer.from(full)
     spoilt[50]! ^= 1
     writeFileSync(path, spoilt)
     for (let copy = 1; copy <= MAX_COPIES; copy++) {
@@ -290,7 +293,7 @@ describe('a damaged journal', () => {
     expect(readFileSync(path)).toEqual(spoilt)
   })
 
-  test('a record that holds the bytes of records gives none of them', () => {
+  test('gives no records from the bytes inside a damaged record', () => {
     const inner = Buffer.concat(encodeJournal(someRecords(5)))
     const content = Buffer.concat(encodeJournal([Uint8Array.of(1), inner, Uint8Array.of(2)]))
     const spoilt = Buffer.from(content)
@@ -298,9 +301,9 @@ describe('a damaged journal', () => {
     expect(plain(decodeJournal(spoilt)!.records)).toEqual(['0x01', '0x02'])
   })
 
-  test('is named by a check, which changes nothing', () => {
+  test('is reported by a check, which changes nothing', () => {
     const path = join(temporaryDirectory(), 'journal')
-    const spoilt = Buffer.from(whole)
+    const spoilt = Buffer.from(full)
     spoilt[20 + 24 + 24 + 4]! ^= 1
     write(path, spoilt)
     const damages = [{ offset: 44, bytes: 31, recordsBefore: 1 }]
@@ -311,20 +314,20 @@ describe('a damaged journal', () => {
 
 describe('a journal that a kill cut short', () => {
   const records = someRecords(6)
-  const whole = Buffer.concat(encodeJournal(records))
+  const full = Buffer.concat(encodeJournal(records))
 
-  test('at any byte: what is whole comes back, and the rest is beside it', () => {
+  test('gives its complete records, and the rest is copied to a file beside it', () => {
     const path = join(temporaryDirectory(), 'journal')
-    for (let length = 0; length < whole.length; length++) {
-      write(path, whole.subarray(0, length))
+    for (let length = 0; length < full.length; length++) {
+      write(path, full.subarray(0, length))
       const journal = refuse(path)
-      const kept = journal.found.length
-      expect(plain(journal.found)).toEqual(plain(records.slice(0, kept)))
+      const retained = journal.found.length
+      expect(plain(journal.found)).toEqual(plain(records.slice(0, retained)))
       expect(journal.damage).toBeUndefined()
       const { tornBytes } = journal
       expect(beside(path)).toEqual(tornBytes > 0 ? [basename(tornCopy(path))] : [])
       if (tornBytes > 0)
-        expect(readFileSync(tornCopy(path))).toEqual(whole.subarray(length - tornBytes, length))
+        expect(readFileSync(tornCopy(path))).toEqual(full.subarray(length - tornBytes, length))
       journal.close()
       expect(refuse(path).tornBytes).toBe(0)
     }
@@ -333,7 +336,7 @@ describe('a journal that a kill cut short', () => {
 
 describe('a journal of the first version', () => {
   const records = someRecords(6)
-  test('comes back whole, and is of this version then', () => {
+  test('gives all records and is converted to the present version', () => {
     const path = join(temporaryDirectory(), 'journal')
     writeFileSync(path, oldJournal(records))
     const journal = refuse(path)
@@ -344,7 +347,7 @@ describe('a journal of the first version', () => {
     expect(readFileSync(path)).toEqual(Buffer.concat(encodeJournal(all)))
     expect(beside(path)).toEqual([])
   })
-  test('is refused where a length in the middle was flipped', () => {
+  test('is refused when a length in the middle was changed', () => {
     const path = join(temporaryDirectory(), 'journal')
     const spoilt = oldJournal(records)
     spoilt[20 + 12]! ^= 0x40

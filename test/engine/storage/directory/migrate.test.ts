@@ -1,4 +1,7 @@
-/** Migrations of a data directory: step by step, cut off anywhere, refused where there is no way. */
+/**
+ * Migrations of a data directory run step by step, resume after any cut, and are refused where none
+ * exists.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -21,13 +24,13 @@ import {
   SCHEMA_VERSION,
 } from '../../../../engine/storage/directory/schema.ts'
 import { temporaryDirectory } from '../../../fixtures/databases.ts'
-import { Bench } from '../../../fixtures/keeper-bench.ts'
 import { makeOlder, OLDER_VERSION, olderSchema } from '../../../fixtures/older-schema.ts'
+import { Bench } from '../../../fixtures/persistence-bench.ts'
 import { ALL_KEYS } from '../../../fixtures/stored-rows.ts'
 
 const chain = chainSpec({ name: 'xlayer', dev: { genesisTimestamp: 1_700_000_000 } })
 
-/** Every row but the progress of the migration. */
+/** Lists every row except the progress of the migration. */
 function rowsOf(database: Database): readonly string[] {
   const progress = bytesToHex(META.migration)
   return COLUMN_NAMES.flatMap((column) =>
@@ -38,12 +41,15 @@ function rowsOf(database: Database): readonly string[] {
   )
 }
 
-/** A directory of today's format with a genesis in it, made older; and the rows that it had. */
+/**
+ * Makes a directory of today's format with a genesis, converts it to the older format, and gives
+ * its original rows.
+ */
 async function olderDirectory() {
   const path = temporaryDirectory()
   const database = await openDirectory({ path, chain, chainName: 'xlayer' })
   importGenesis(database, chain)
-  // Enough for several slices, one of them full to the last row.
+  // The rows are enough for several slices, one of them completely full.
   const batch = database.batch()
   for (let at = 0; at < 512; at++) {
     const key = new Uint8Array(52).fill(at >> 8)
@@ -65,7 +71,7 @@ const rowsIn = async (path: string): Promise<readonly string[]> => {
   return rows
 }
 
-/** The step, which stops as a crash would before its nth slice. */
+/** Makes the step stop before its nth slice, like a crash. */
 const cutAt = (migration: Migration, slices: number): Migrations => {
   let left = slices
   const slice: Migration['slice'] = (...args) => {
@@ -77,7 +83,7 @@ const cutAt = (migration: Migration, slices: number): Migrations => {
 
 const HALF_DONE = { version: SCHEMA_VERSION, migratesFrom: OLDER_VERSION }
 
-test('from the format before the log index writes it for every folded block, in slices', async () => {
+test('the migration to the log index covers every persisted block, in slices', async () => {
   const path = temporaryDirectory()
   const database = await openDirectory({ path, chain, chainName: 'xlayer' })
   const bench = new Bench({ database })
@@ -104,7 +110,7 @@ test('from the format before the log index writes it for every folded block, in 
 describe('a migration', () => {
   const migrations = { [OLDER_VERSION]: olderSchema }
 
-  test('brings every row to this format, and is done once', async () => {
+  test('converts every row to the present format, once', async () => {
     const { path, rows } = await olderDirectory()
     const steps: unknown[] = []
     const options = { path, migrations, onStep: (step: unknown) => void steps.push(step) }
@@ -120,9 +126,9 @@ describe('a migration', () => {
     await (await openDirectory({ path, chain, chainName: 'xlayer' })).close()
   })
 
-  test('cut off before any of its slices goes on where it was', async () => {
+  test('continues after a cut before any of its slices', async () => {
     const { path, rows } = await olderDirectory()
-    const whole = await rowsIn(path)
+    const full = await rowsIn(path)
     for (let slices = 0; ; slices++) {
       const cut = migrateDirectory({ path, migrations: cutAt(olderSchema, slices === 0 ? 0 : 1) })
       if ((await cut.catch(() => 'cut')) !== 'cut') break
@@ -130,14 +136,14 @@ describe('a migration', () => {
       const open = openDirectory({ path, chain, chainName: 'xlayer', migrations })
       await expect(open).rejects.toThrow('run `flashnode migrate')
       const half = await rowsIn(path)
-      if (slices === 0) expect(half).toEqual(whole)
-      else expect(half).not.toEqual(whole)
+      if (slices === 0) expect(half).toEqual(full)
+      else expect(half).not.toEqual(full)
       expect(slices).toBeLessThan(20)
     }
     expect(await rowsIn(path)).toEqual(rows)
   })
 
-  test('cut off between its last slice and the marker writes only the marker', async () => {
+  test('writes only the marker after a cut between its last slice and the marker', async () => {
     const { path, rows } = await olderDirectory()
     await migrateDirectory({ path, migrations })
     writeMarker(path, { ...readMarker(path)!, migratesFrom: OLDER_VERSION })
@@ -147,11 +153,11 @@ describe('a migration', () => {
     expect(readMarker(path)?.migratesFrom).toBeUndefined()
   })
 
-  test('of several steps does them in order, and goes on with the one that was cut off', async () => {
+  test('of several steps runs them in order, and continues with the one that was cut', async () => {
     const { path, rows } = await olderDirectory()
     writeMarker(path, { ...readMarker(path)!, version: OLDER_VERSION - 1 })
     const seen: string[] = []
-    const note: Migration = {
+    const record: Migration = {
       text: 'a note',
       slice(_, batch, from) {
         seen.push(`note ${from?.[0] ?? 0}`)
@@ -159,19 +165,19 @@ describe('a migration', () => {
         return from === undefined ? Uint8Array.of(1) : undefined
       },
     }
-    const cut = { [OLDER_VERSION - 1]: note, ...cutAt(olderSchema, 1) }
+    const cut = { [OLDER_VERSION - 1]: record, ...cutAt(olderSchema, 1) }
     await expect(migrateDirectory({ path, migrations: cut })).rejects.toThrow('cut')
     expect(seen).toEqual(['note 0', 'note 1'])
     expect(readMarker(path)).toMatchObject(HALF_DONE)
     const steps: number[] = []
-    const all = { [OLDER_VERSION - 1]: note, ...migrations }
+    const all = { [OLDER_VERSION - 1]: record, ...migrations }
     await migrateDirectory({ path, migrations: all, onStep: ({ from }) => void steps.push(from) })
     expect([steps, seen.length]).toEqual([[OLDER_VERSION], 2])
     const left = (await rowsIn(path)).filter((row) => !row.startsWith('meta 0x01 '))
     expect(left).toEqual(rows)
   })
 
-  test('is refused with what to do', async () => {
+  test('is refused with advice when it is impossible', async () => {
     const { path } = await olderDirectory()
     await expect(migrateDirectory({ path, migrations: {} })).rejects.toThrow(
       `${path} has format ${OLDER_VERSION}, which cannot be migrated to ${SCHEMA_VERSION}: give --datadir another directory`,

@@ -1,4 +1,4 @@
-/** What was fetched is bounded: rows that nobody reads go, those that a block has written never. */
+/** Fetched state is limited: unread rows are evicted, but never those that a block has written. */
 import { expect, test } from 'vitest'
 import { EMPTY_HASH, keccak256 } from '../../../../engine/primitives/keccak.ts'
 import { bigintToBytes, concatBytes, ZERO_32 } from '../../../../engine/primitives/words.ts'
@@ -7,44 +7,55 @@ import { encodeDiff } from '../../../../engine/state/diff-codec.ts'
 import { latin1 } from '../../../../engine/state/words.ts'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
-import { createKeeper } from '../../../../engine/storage/keeper/keeper.ts'
-import { beginLazy } from '../../../../engine/storage/lazy/begin.ts'
+import { startLazyState } from '../../../../engine/storage/lazy/directory.ts'
+import { createPersistence } from '../../../../engine/storage/persistence/persistence.ts'
 import type { FillRow } from '../../../../engine/storage/types.ts'
 import { databases } from '../../../fixtures/databases.ts'
-import { plainWords } from '../../../fixtures/keeper-chain.ts'
 import { sourceBlock, startAt } from '../../../fixtures/lazy-chain.ts'
+import { plainWords } from '../../../fixtures/persistence-chain.ts'
 import { ALL_KEYS } from '../../../fixtures/stored-rows.ts'
 
 const chain = {
-  ...{ name: 'model', genesisNumber: 9n },
+  name: 'model',
+  genesisNumber: 9n,
   rulesAt: () => ({ keepsDestroyed: true }) as never,
 }
 const LIMIT = 20_000
 const first = sourceBlock(9, ZERO_32)
 const addressAt = (at: number) => bigintToBytes(BigInt(at + 1), 20)
 const account = (nonce: number, codeHash = EMPTY_HASH) => ({
-  ...{ nonce: BigInt(nonce), balance: 5n, codeHash },
+  nonce: BigInt(nonce),
+  balance: 5n,
+  codeHash,
 })
 const accountRow = (at: number, hasNoStorage = false): FillRow => ({
-  ...{ kind: 'account', address: addressAt(at), value: encodeAccount(account(at)) },
+  kind: 'account',
+  address: addressAt(at),
+  value: encodeAccount(account(at)),
   hasNoStorage,
 })
 const slotRow = (at: number, key: number): FillRow => ({
-  ...{ kind: 'slot', address: addressAt(at), key: bigintToBytes(BigInt(key), 32) },
+  kind: 'slot',
+  address: addressAt(at),
+  key: bigintToBytes(BigInt(key), 32),
   value: bigintToBytes(7n, 32),
 })
 const slotKey = (at: number, key: number) =>
   concatBytes(addressAt(at), bigintToBytes(BigInt(key), 32))
 
 function open(database: Database) {
-  beginLazy(database, chain, startAt([first]))
+  startLazyState(database, chain, startAt([first]))
   const words = plainWords(1)
-  const keeper = createKeeper({
-    ...{ database, words, now: () => 0, foldDepth: 0, lazyCacheBytes: LIMIT },
+  const persistence = createPersistence({
+    database,
+    words,
+    now: () => 0,
+    foldDepth: 0,
+    lazyCacheBytes: LIMIT,
   })
   const settle = () => {
     let steps = 0
-    for (; keeper.hasWork(); steps++) keeper.step()
+    for (; persistence.hasWork(); steps++) persistence.step()
     return steps
   }
   return {
@@ -52,14 +63,14 @@ function open(database: Database) {
     store: openStore(database),
     settle,
     fill(rows: readonly FillRow[]) {
-      keeper.handle({ type: 'fill', request: 1, block: first, rows })
+      persistence.handle({ type: 'fill', request: 1, block: first, rows })
       settle()
     },
     append(diff: Parameters<typeof encodeDiff>[0]) {
       const { number, hash, header } = sourceBlock(10, first.hash)
       const ids = { id: 2, parentId: 1, number, hash, parentHash: first.hash, header }
-      const rows = { transactions: [], receipts: [], momentary: [], diff: encodeDiff(diff) }
-      keeper.handle({ type: 'append', block: { ...ids, ...rows } })
+      const rows = { transactions: [], receipts: [], partialHeaders: [], diff: encodeDiff(diff) }
+      persistence.handle({ type: 'append', block: { ...ids, ...rows } })
       settle()
     },
     bytes: () =>
@@ -69,7 +80,7 @@ function open(database: Database) {
   }
 }
 
-test.each(databases)('%s: it stays within its bound, and what is read stays', async (_, make) => {
+test.each(databases)('fetched state in %s is bounded, and used rows stay', async (_, make) => {
   const database = await make()
   const node = open(database)
   const hot = [0, 1, 2, 3, 4]
@@ -87,13 +98,13 @@ test.each(databases)('%s: it stays within its bound, and what is read stays', as
   }
   expect(node.bytes()).toBeGreaterThan(LIMIT / 4)
   expect(node.store.flatAccount(addressAt(100))).toBe('missing')
-  // What went is asked for again, and kept again.
+  // An evicted row is fetched and cached again.
   node.fill([accountRow(100)])
   expect(node.store.flatAccount(addressAt(100))).toEqual(encodeAccount(account(100)))
   await database.close()
 })
 
-test('what a block has written stays, and what it created; their marks say the rest', async () => {
+test('rows that a block wrote stay, and a created account still has no other slots', async () => {
   const database = await databases[0]![1]()
   const node = open(database)
   node.fill([accountRow(1), slotRow(1, 1), accountRow(3, true), accountRow(4, true)])
@@ -127,12 +138,12 @@ test('what a block has written stays, and what it created; their marks say the r
   expect(store.flatSlot(slotKey(2, 5))).toBeUndefined()
   expect(store.flatSlot(slotKey(4, 1))).toEqual(bigintToBytes(9n, 32))
   expect(store.flatSlot(slotKey(4, 5))).toBeUndefined()
-  // With the account that nobody read went what was known of its storage.
+  // The evicted account took the knowledge of its storage with it.
   expect(store.flatAccount(addressAt(3))).toBe('missing')
   expect(store.flatSlot(slotKey(3, 5))).toBe('missing')
 })
 
-test('code goes too, and an account to ask for it is known', async () => {
+test('evicted code can be fetched again through an account that has it', async () => {
   const database = await databases[0]![1]()
   const node = open(database)
   const codes = Array.from({ length: 10 }, (_, at) => new Uint8Array(4_000).fill(at))
@@ -151,7 +162,7 @@ test('code goes too, and an account to ask for it is known', async () => {
     expect(node.store.codeOrigin(keccak256(code))).toEqual(addressAt(at))
 })
 
-test('where everything is read again and again it does not go round for ever', async () => {
+test('eviction ends even when every row was read again', async () => {
   const database = await databases[0]![1]()
   const node = open(database)
   const rows = Array.from({ length: 300 }, (_, at) => accountRow(at))

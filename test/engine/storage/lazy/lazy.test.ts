@@ -1,12 +1,15 @@
-/** A lazy directory against the chain it follows: whatever is fetched when, a read is the truth or missing. */
+/**
+ * A lazy directory is compared with its chain: whatever is fetched when, a read gives the true
+ * value or `missing`.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openStore } from '../../../../engine/storage/blocks/store.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { FillRow } from '../../../../engine/storage/types.ts'
 import { action } from '../../../fixtures/chain-model.ts'
-import type { ModelBlock } from '../../../fixtures/keeper-chain.ts'
 import { ALL_KEYS, LazyBench, readAt } from '../../../fixtures/lazy-bench.ts'
+import type { ModelBlock } from '../../../fixtures/persistence-chain.ts'
 
 const actions = fc.array(action, { minLength: 1, maxLength: 4 })
 const slices = fc.integer({ min: 0, max: 8 })
@@ -19,7 +22,7 @@ const step = fc.oneof(
     weight: 6,
     arbitrary: fc.record({
       kind: fc.constant('ask' as const),
-      /** How far below the head the block is that is asked. */
+      /** The depth of the requested block below the head. */
       depth: fc.nat(4),
       keys: fc.uniqueArray(fc.nat(ALL_KEYS.length - 1), { minLength: 1, maxLength: 6 }),
     }),
@@ -47,19 +50,19 @@ const step = fc.oneof(
   },
 )
 
-// With a bound rows go at any time, and come again.
+// With a limit, rows are evicted at any time, and come again.
 test.each([undefined, 600])(
-  'any history of fetches, blocks, folds, reorgs and crashes, within %s bytes',
+  'reads are right or missing in any history: bytes at most %s',
   (limit) => {
-    const seen = { missing: 0, found: 0, kept: 0, dropped: 0, stale: 0 }
+    const seen = { missing: 0, found: 0, written: 0, dropped: 0, stale: 0 }
     const isSeen = () => Object.values(seen).every((count) => count > 0)
-    // Each is in most sets of forty, not in all.
+    // Each event occurs in most sets of forty runs, but not in all.
     for (let sets = 0; sets < 4 && !isSeen(); sets++)
       fc.assert(
         fc.property(fc.array(step, { minLength: 10, maxLength: 50 }), (steps) => {
           const bench = new LazyBench(memoryDatabase(), limit)
-          /** Answers of the upstream that are on their way. */
-          const asked: { readonly block: ModelBlock; readonly rows: readonly FillRow[] }[] = []
+          /** Upstream responses that are on their way. */
+          const requested: { readonly block: ModelBlock; readonly rows: readonly FillRow[] }[] = []
           for (const now of steps) {
             if (now.kind === 'append') bench.append(now.actions)
             else if (now.kind === 'reorg') bench.reorg(now.depth, now.actions)
@@ -68,14 +71,14 @@ test.each([undefined, 600])(
             else if (now.kind === 'ask') {
               const block = bench.chain[Math.max(0, bench.chain.length - 1 - now.depth)]!
               const keys = now.keys.map((at) => ALL_KEYS[at]!)
-              asked.push({ block, rows: bench.read(block, keys) })
-            } else if (asked.length > 0) {
-              const [answer] = asked.splice(now.which % asked.length, 1)
-              const isCanonical = bench.isCanonical(answer!.block)
-              const { kept, dropped } = bench.fill(answer!.block, answer!.rows)
-              expect(kept + dropped).toBe(answer!.rows.length)
-              if (!isCanonical) expect(kept).toBe(0)
-              seen.kept += kept
+              requested.push({ block, rows: bench.read(block, keys) })
+            } else if (requested.length > 0) {
+              const [response] = requested.splice(now.which % requested.length, 1)
+              const isCanonical = bench.isCanonical(response!.block)
+              const { written, dropped } = bench.fill(response!.block, response!.rows)
+              expect(written + dropped).toBe(response!.rows.length)
+              if (!isCanonical) expect(written).toBe(0)
+              seen.written += written
               seen.dropped += dropped
               if (!isCanonical) seen.stale++
             }
@@ -86,7 +89,7 @@ test.each([undefined, 600])(
           }
           bench.settle()
           bench.check()
-          // Nothing that the newest block says now is refused, and then nothing is missing.
+          // Rows of the newest block are never refused, so nothing is missing afterwards.
           bench.fill(bench.head, bench.read(bench.head, ALL_KEYS))
           if (limit === undefined) expect(bench.check().missing).toBe(0)
           bench.crash()
@@ -99,27 +102,27 @@ test.each([undefined, 600])(
   },
 )
 
-/** Both slots that the first block has of account 0 become zero. */
+/** Both slots of account 0 in the first block become zero. */
 const EMPTIED = [
   { address: 0, isDeleted: false, nonce: 1, slots: [[0, 0] as const, [5, 0] as const] },
 ]
 const account = { address: 0, slot: undefined }
 
-test('storage that a block above the fold head has emptied was not empty before', () => {
+test('an account that a later block emptied still has its earlier storage', () => {
   const bench = new LazyBench()
   bench.append(EMPTIED)
   const rows = bench.read(bench.head, [account])
   expect(rows[0]).toMatchObject({ hasNoStorage: true })
   bench.fill(bench.head, rows)
-  expect(bench.folded).toBe(bench.chain[0]!.number)
+  expect(bench.persisted).toBe(bench.chain[0]!.number)
   expect(bench.check().missing).toBeGreaterThan(0)
   for (let at = 0; at < 3; at++) bench.append([])
   bench.settle()
-  // Folded, it is as it is proven.
+  // Once the block is persisted, the proven rows apply.
   bench.fill(bench.head, rows)
   bench.check()
   const missing = ALL_KEYS.filter(({ address }) => address === 0).filter(
-    (key) => readAt(openStore(bench.database), bench.folded, key) === 'missing',
+    (key) => readAt(openStore(bench.database), bench.persisted, key) === 'missing',
   )
   expect(missing).toEqual([])
 })

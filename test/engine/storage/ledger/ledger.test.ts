@@ -1,4 +1,7 @@
-/** The ledger against a list in memory: every promise has the fate that plain comparison gives, whatever happened and whenever it was cut off. */
+/**
+ * The ledger is compared with a list in memory. Every promise has the outcome of a plain
+ * comparison, whatever happened and wherever the process ended.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
@@ -7,16 +10,16 @@ import { heights, NO_HEIGHT } from '../../../../engine/storage/ledger/codec.ts'
 import { quantile, TIME_BOUNDS_MS } from '../../../../engine/storage/ledger/counts.ts'
 import { Ledger } from '../../../../engine/storage/ledger/ledger.ts'
 import { openLedgerReader } from '../../../../engine/storage/ledger/reader.ts'
-import { forgetFates } from '../../../../engine/storage/ledger/rows.ts'
-import type { Fate, LedgerLimits } from '../../../../engine/storage/ledger-types.ts'
+import { forgetOutcomes } from '../../../../engine/storage/ledger/rows.ts'
+import type { LedgerLimits, PromiseOutcome } from '../../../../engine/storage/ledger-types.ts'
 import { databases } from '../../../fixtures/databases.ts'
 import { hashOf, payloadOf, promised } from '../../../fixtures/promised.ts'
 import { ALL_KEYS } from '../../../fixtures/stored-rows.ts'
 
 const HOUR_MS = 3_600_000
-/** So that no time is that of nothing. */
+/** The start time differs from zero, so that no time looks absent. */
 const START_MS = 1_000_000_000_000
-const LIMITS: LedgerLimits = { keepMs: 1_000 * HOUR_MS, bytes: 2 ** 30 }
+const LIMITS: LedgerLimits = { retentionMs: 1_000 * HOUR_MS, bytes: 2 ** 30 }
 
 type Promised = Parameters<typeof promised>[0]
 
@@ -24,7 +27,7 @@ class Bench {
   readonly database: Database
   readonly clock = { ms: START_MS }
   ledger!: Ledger
-  /** Numbers of transactions by height. */
+  /** The transaction numbers by height. */
   chain: (readonly number[])[] = []
   readonly made: Promised[] = []
   readonly #limits: LedgerLimits
@@ -35,7 +38,7 @@ class Bench {
     this.start()
   }
 
-  /** What was in memory is gone. */
+  /** Starts like a new process, which has lost its memory. */
   start(): void {
     const wallMs = () => this.clock.ms
     this.ledger = new Ledger({ database: this.database, limits: this.#limits, wallMs })
@@ -54,7 +57,7 @@ class Bench {
     this.made.push(one)
   }
 
-  /** On the block below this height. `isLost`: the process ends before its commit. */
+  /** Appends on the block below this height. `isLost`: the process ends before its commit. */
   append(number: number, transactions: readonly number[], isLost = false): void {
     const isReorg = number < this.chain.length
     const before = this.chain
@@ -67,16 +70,16 @@ class Bench {
     } else batch.commit()
   }
 
-  /** By plain comparison. */
+  /** Computes the outcomes by plain comparison. */
   expected(): readonly string[] {
     return this.made.flatMap(({ number, payload = 1, index = 1, first = 0, transactions }) =>
       transactions.map((one, at) =>
-        [number, payload, index, first + at, one, this.#fate(number, one, first + at)].join(' '),
+        [number, payload, index, first + at, one, this.#outcome(number, one, first + at)].join(' '),
       ),
     )
   }
 
-  #fate(number: number, transaction: number, position: number): Fate {
+  #outcome(number: number, transaction: number, position: number): PromiseOutcome {
     const block = this.chain[number]
     if (block === undefined) return 'open'
     if (block[position] === transaction) return 'kept'
@@ -89,21 +92,25 @@ class Bench {
     return heights.flatMap((number) =>
       reader
         .promisesAt(number)
-        .map(({ payloadId, index, position, hash, fate }) =>
-          [number, payloadId[0], index, position, hash[0], fate].join(' '),
+        .map(({ payloadId, index, position, hash, outcome }) =>
+          [number, payloadId[0], index, position, hash[0], outcome].join(' '),
         ),
     )
   }
 
-  /** Also that what is counted is what there is. */
+  /** Checks the promises, and that the counts match them. */
   check(): void {
     const found = this.found()
     expect(found.toSorted()).toEqual(this.expected().toSorted())
     const { counts } = this.ledger.stats()
-    const of = (fate: Fate) => found.filter((one) => one.endsWith(fate)).length
+    const of = (outcome: PromiseOutcome) => found.filter((one) => one.endsWith(outcome)).length
     expect(counts).toMatchObject({
-      ...{ flashblocks: this.made.length, promises: found.length },
-      ...{ kept: of('kept'), reordered: of('reordered'), dropped: of('dropped'), unseen: 0 },
+      flashblocks: this.made.length,
+      promises: found.length,
+      kept: of('kept'),
+      reordered: of('reordered'),
+      dropped: of('dropped'),
+      unseen: 0,
     })
     expect(counts.sealed.count).toBe(counts.kept)
   }
@@ -141,7 +148,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('start' as const) }) },
 )
 
-test('any history: promises, blocks, reorgs and cuts', () => {
+test('the ledger has the right outcomes in any history', () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 5, maxLength: 40 }), (steps) => {
       const bench = new Bench()
@@ -164,8 +171,8 @@ test('any history: promises, blocks, reorgs and cuts', () => {
   )
 })
 
-describe.each(databases)('on %s', (_, open) => {
-  test('a fate is the first that applies, and says when', async () => {
+describe.each(databases)('the ledger on %s', (_, open) => {
+  test('gives each promise the first outcome that applies, with its time', async () => {
     const bench = new Bench(await open())
     bench.append(0, [])
     bench.promise({ number: 1, transactions: [1, 2, 3] })
@@ -175,8 +182,8 @@ describe.each(databases)('on %s', (_, open) => {
     bench.append(1, [1, 3, 2, 9])
     bench.check()
     const reader = openLedgerReader(bench.database)
-    const fates = [1, 2, 3, 4, 5].map((one) => reader.promisesOf(hashOf(one))[0]?.fate)
-    expect(fates).toEqual(['kept', 'reordered', 'reordered', 'dropped', 'open'])
+    const outcomes = [1, 2, 3, 4, 5].map((one) => reader.promisesOf(hashOf(one))[0]?.outcome)
+    expect(outcomes).toEqual(['kept', 'reordered', 'reordered', 'dropped', 'open'])
     expect(reader.promisesOf(hashOf(4))).toMatchObject([
       {
         number: 1,
@@ -197,13 +204,13 @@ describe.each(databases)('on %s', (_, open) => {
   })
 })
 
-describe('beside a fate stands', () => {
+describe('the causes of an outcome include', () => {
   const causesOf = ({ database }: Bench, transaction: number) =>
     openLedgerReader(database)
       .promisesOf(hashOf(transaction))
       .flatMap(({ causes }) => causes)
 
-  test('a second payload of its height', () => {
+  test('a second payload of the same height', () => {
     const bench = new Bench()
     bench.append(0, [])
     bench.promise({ number: 1, payload: 1, transactions: [1] })
@@ -217,51 +224,51 @@ describe('beside a fate stands', () => {
     bench.check()
   })
 
-  test('one without promises of its own, that came after them', () => {
+  test('a later payload without promises of its own', () => {
     const bench = new Bench()
     bench.append(0, [])
-    const shown = (number: number, payload: number) =>
+    const visiblePayload = (number: number, payload: number) =>
       bench.ledger.payload({ number, payloadId: payloadOf(payload) })
-    shown(1, 1)
+    visiblePayload(1, 1)
     bench.promise({ number: 1, payload: 1, transactions: [1] })
-    shown(2, 3)
+    visiblePayload(2, 3)
     bench.promise({ number: 2, payload: 3, transactions: [2] })
-    const doubts = () =>
-      bench.database.range('ledger', { ...heights('doubt', 0, NO_HEIGHT), limit: 9 })
-    expect(doubts()).toEqual([])
-    shown(1, 2)
-    // Twice, and one with two causes; over an end of the process.
+    const suspicions = () =>
+      bench.database.range('ledger', { ...heights('suspicion', 0, NO_HEIGHT), limit: 9 })
+    expect(suspicions()).toEqual([])
+    visiblePayload(1, 2)
+    // The payload is visible twice, and one suspicion has two causes, across an end of the process.
     bench.start()
-    shown(1, 2)
-    bench.ledger.doubt({ number: 1, payloadId: payloadOf(2) })
-    // Each of a run that begins again is shown again.
-    shown(2, 3)
-    expect(doubts()).toHaveLength(1)
+    visiblePayload(1, 2)
+    bench.ledger.suspicion({ number: 1, payloadId: payloadOf(2) })
+    // A new run makes each flashblock visible again.
+    visiblePayload(2, 3)
+    expect(suspicions()).toHaveLength(1)
     bench.append(1, [])
     bench.append(2, [])
-    expect(doubts()).toEqual([])
+    expect(suspicions()).toEqual([])
     expect([1, 2].map((one) => causesOf(bench, one))).toEqual([['secondPayload'], []])
     expect(bench.ledger.stats().counts).toMatchObject({ secondPayloads: 1, equivocations: 1 })
-    // Its block is there: too late to be why.
-    shown(2, 4)
-    expect(doubts()).toEqual([])
+    // The payload's block exists already, so the suspicion comes too late to be the cause.
+    visiblePayload(2, 4)
+    expect(suspicions()).toEqual([])
     bench.check()
   })
 
-  test('an equivocation, of one run or of two', () => {
+  test('an equivocation in one run or across two', () => {
     const bench = new Bench()
     bench.append(0, [])
     bench.promise({ number: 1, transactions: [1] })
-    bench.ledger.doubt({ number: 1, payloadId: payloadOf(1) })
-    bench.ledger.doubt({ number: 1, payloadId: payloadOf(1) })
+    bench.ledger.suspicion({ number: 1, payloadId: payloadOf(1) })
+    bench.ledger.suspicion({ number: 1, payloadId: payloadOf(1) })
     bench.promise({ number: 2, payload: 2, transactions: [2] })
     bench.start()
-    // The next run was told another one.
+    // The next run receives another flashblock.
     bench.promise({ number: 2, payload: 2, transactions: [3] })
     bench.append(1, [9])
     bench.append(2, [3])
-    // Too late to say anything.
-    bench.ledger.doubt({ number: 2, payloadId: payloadOf(2) })
+    // This suspicion is too late to count.
+    bench.ledger.suspicion({ number: 2, payloadId: payloadOf(2) })
     expect([1, 2, 3].map((one) => causesOf(bench, one))).toEqual([
       ['equivocation'],
       ['equivocation'],
@@ -271,7 +278,7 @@ describe('beside a fate stands', () => {
     bench.check()
   })
 
-  test('a reorg that has changed it, or taken it back', () => {
+  test('a reorg that changed the block or removed it', () => {
     const bench = new Bench()
     bench.append(0, [])
     bench.promise({ number: 1, transactions: [1, 2] })
@@ -287,7 +294,7 @@ describe('beside a fate stands', () => {
   })
 })
 
-test('one that comes after the block of its height is decided by whoever knows that', () => {
+test('a promise after the block of its height is decided by the caller’s chain', () => {
   const bench = new Bench()
   bench.append(0, [])
   bench.append(1, [1])
@@ -296,12 +303,12 @@ test('one that comes after the block of its height is decided by whoever knows t
   expect(bench.ledger.promise(late)).toBe('late')
   expect(bench.ledger.promise(late)).toBeUndefined()
   bench.ledger.recover(1, (number) => bench.block(number))
-  const fates = openLedgerReader(bench.database).promisesAt(1)
-  expect(fates.map(({ fate }) => fate)).toEqual(['kept', 'dropped'])
-  expect(openLedgerReader(bench.database).promisesAt(2)).toMatchObject([{ fate: 'open' }])
+  const outcomes = openLedgerReader(bench.database).promisesAt(1)
+  expect(outcomes.map(({ outcome }) => outcome)).toEqual(['kept', 'dropped'])
+  expect(openLedgerReader(bench.database).promisesAt(2)).toMatchObject([{ outcome: 'open' }])
 })
 
-test('where the chain goes back, what was decided above is open again', () => {
+test('a rewind opens the outcomes above it again', () => {
   const bench = new Bench()
   bench.append(0, [])
   bench.promise({ number: 1, transactions: [1] })
@@ -319,7 +326,7 @@ test('where the chain goes back, what was decided above is open again', () => {
   bench.check()
 })
 
-test('what was shown before a restart is promised once', () => {
+test('a flashblock that was visible before a restart is promised once', () => {
   const bench = new Bench()
   bench.append(0, [])
   bench.promise({ number: 1, transactions: [1] })
@@ -330,27 +337,27 @@ test('what was shown before a restart is promised once', () => {
   expect(openLedgerReader(bench.database).promisesAt(1)).toMatchObject([{ atMs: START_MS }])
 })
 
-test('a start decides what has no fate, and takes back what has none any more', () => {
+test('a start decides open promises, and reopens outcomes that have no block', () => {
   const bench = new Bench()
   bench.append(0, [])
   bench.promise({ number: 1, transactions: [1] })
   bench.promise({ number: 2, payload: 2, transactions: [2] })
   bench.promise({ number: 3, payload: 3, transactions: [3] })
-  // Blocks that came without the ledger, one of them without its transactions.
+  // Some blocks came without the ledger, one of them without its transactions.
   bench.chain = [[], [1], [9]]
   const blockAt = (number: number) => (number === 2 ? undefined : bench.block(number))
   bench.ledger.recover(2, blockAt)
-  const fates = () => bench.found().map((one) => one.split(' ').at(-1))
-  expect(fates()).toEqual(['kept', 'unseen', 'open'])
+  const outcomes = () => bench.found().map((one) => one.split(' ').at(-1))
+  expect(outcomes()).toEqual(['kept', 'unseen', 'open'])
   expect(bench.ledger.stats().counts).toMatchObject({ kept: 1, unseen: 1, dropped: 0 })
-  // The durable head was lowered, as for a block whose root was wrong.
+  // The durable head was lowered, like for a block with a wrong root.
   bench.chain = [[]]
   bench.start()
-  expect(fates()).toEqual(['open', 'open', 'open'])
+  expect(outcomes()).toEqual(['open', 'open', 'open'])
   bench.check()
 })
 
-test('where the chain is begun anew, what it took back is decided anew', () => {
+test('a resync decides the promises above its shared block again', () => {
   const bench = new Bench()
   bench.append(0, [])
   for (const number of [1, 2, 3]) {
@@ -358,9 +365,9 @@ test('where the chain is begun anew, what it took back is decided anew', () => {
     bench.append(number, [number])
   }
   const batch = bench.database.batch()
-  forgetFates(bench.database, batch, 1)
+  forgetOutcomes(bench.database, batch, 1)
   batch.commit()
-  // Of the new chain nothing but its first block is here.
+  // Only the first block of the new chain is present.
   bench.chain = [[], [1], [2], [3], [4], [5], [6]]
   const ledger = new Ledger({ database: bench.database, limits: LIMITS, wallMs: () => START_MS })
   ledger.recover(6, (number) => (number === 6 ? bench.block(6) : undefined))
@@ -368,7 +375,7 @@ test('where the chain is begun anew, what it took back is decided anew', () => {
   expect(ledger.stats().counts).toMatchObject({ kept: 1, unseen: 2 })
 })
 
-describe('the oldest go', () => {
+describe('the oldest ledger entries are dropped', () => {
   const filled = (limits: LedgerLimits) => {
     const bench = new Bench(memoryDatabase(), limits)
     bench.append(0, [])
@@ -384,22 +391,22 @@ describe('the oldest go', () => {
   const numbers = (bench: Bench) =>
     [...new Set(bench.found().map((one) => Number(one.split(' ')[0])))].toSorted((a, b) => a - b)
 
-  test('when they are too old, whole', () => {
-    const { bench, left } = filled({ ...LIMITS, keepMs: 5 * HOUR_MS })
+  test('as full heights when they are too old', () => {
+    const { bench, left } = filled({ ...LIMITS, retentionMs: 5 * HOUR_MS })
     expect(bench.ledger.isDue()).toBe(true)
     for (const _ of bench.ledger.prune());
     expect(bench.ledger.isDue()).toBe(false)
     expect(numbers(bench)).toEqual([16, 17, 18, 19, 20])
     expect(left()).toBe(3 * 5)
     expect(openLedgerReader(bench.database).promisesOf(hashOf(1))).toEqual([])
-    // What was counted stays.
+    // The counts stay.
     expect(bench.ledger.stats().counts).toMatchObject({ promises: 40, kept: 40 })
     bench.clock.ms += 100 * HOUR_MS
     for (const _ of bench.ledger.prune());
     expect([left(), bench.ledger.stats().bytes]).toEqual([0, 0])
   })
 
-  test('when they take too much, and no more than that', () => {
+  test('until the size limit is met, and no more', () => {
     const { bench } = filled(LIMITS)
     const { bytes } = bench.ledger.stats()
     const limits = { ...LIMITS, bytes: bytes / 2 }
@@ -411,8 +418,8 @@ describe('the oldest go', () => {
     expect(ledger.stats().bytes).toBeLessThanOrEqual(bytes / 2)
   })
 
-  test('open ones too, which are counted as unseen then', () => {
-    const { bench } = filled({ ...LIMITS, keepMs: 5 * HOUR_MS })
+  test('even if they are open, and then count as unseen', () => {
+    const { bench } = filled({ ...LIMITS, retentionMs: 5 * HOUR_MS })
     bench.promise({ number: 30, payload: 30, transactions: [7] })
     bench.clock.ms += 100 * HOUR_MS
     for (const _ of bench.ledger.prune());
@@ -420,7 +427,7 @@ describe('the oldest go', () => {
   })
 })
 
-test('counts are of the minutes, or hours, that were asked for, and survive a start', () => {
+test('counts cover the requested minutes or hours and survive a restart', () => {
   const bench = new Bench()
   bench.append(0, [])
   for (let number = 1; number <= 8; number++) {
@@ -440,7 +447,7 @@ test('counts are of the minutes, or hours, that were asked for, and survive a st
   expect(bench.ledger.stats().counts).toMatchObject({ promises: 8, kept: 4, dropped: 4 })
 })
 
-test('minutes go when they are older than anybody asks for them', () => {
+test('counts by the minute are dropped after three hours', () => {
   const bench = new Bench()
   bench.append(0, [])
   for (let number = 1; number <= 400; number++) {

@@ -1,4 +1,7 @@
-/** Trie nodes in a ring: what comes out is what was put there last, with its hash, and the last ones are there. */
+/**
+ * Trie nodes are cached in a ring. A read gives the newest node at a path with its hash, and the
+ * last nodes are present.
+ */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -11,7 +14,7 @@ import {
 } from '../../../../engine/storage/trie/node-cache.ts'
 
 const take = (length: number) => new Uint8Array(length)
-/** A node at a place, and its hash, which stands somewhere in other bytes. */
+/** Makes a node at a path, and its hash, which is somewhere in other bytes. */
 function node(index: number, length: number, version = 0) {
   const raw = new Uint8Array(length).fill(index & 0xff)
   new DataView(raw.buffer).setUint32(0, index)
@@ -25,7 +28,7 @@ function node(index: number, length: number, version = 0) {
 }
 const length = fc.integer({ min: 32, max: 6_000 })
 
-test('what is found is what was put, wherever the ring wraps', () => {
+test('a cached node is the one that was stored, wherever the ring wraps', () => {
   const step = fc.record({ index: fc.nat(60), length, isPut: fc.boolean() })
   fc.assert(
     fc.property(
@@ -54,7 +57,7 @@ test('what is found is what was put, wherever the ring wraps', () => {
   )
 })
 
-test('what is used stays, what is not goes', () => {
+test('used nodes stay in the cache, and unused ones are evicted', () => {
   const cache = createNodeCache(64 * 1_024)
   const used = Array.from({ length: 20 }, (_, index) => node(index, 500))
   for (const one of used) cache.put(one, one.plain)
@@ -68,7 +71,7 @@ test('what is used stays, what is not goes', () => {
   expect(cache.copy(unused, take)).toBeUndefined()
 })
 
-test('most of what fits is there', () => {
+test('the cache has most of the nodes that fit', () => {
   const cache = createNodeCache(1_048_576)
   const nodes: NodeName[] = []
   for (let index = 0; index < 20_000; index++) {
@@ -83,7 +86,7 @@ test('most of what fits is there', () => {
   expect(last.some((one) => cache.copy(one, take) !== undefined)).toBe(false)
 })
 
-test('what replaces a node takes its bytes: the others stay', () => {
+test('a newer version of a node takes its bytes, and other nodes stay', () => {
   const cache = createNodeCache(65_536)
   const others = Array.from({ length: 50 }, (_, index) => node(index, 500))
   for (const one of others) cache.put(one, one.plain)
@@ -99,7 +102,7 @@ test('what replaces a node takes its bytes: the others stay', () => {
   for (const one of others) expect(cache.copy(one, take)).toEqual(one.plain)
 })
 
-test('a name is of the first nibbles alone, and of the trie', () => {
+test('the name of a node depends only on its first nibbles and its trie', () => {
   const key = keccak256(Uint8Array.of(1))
   const names = new Set<number>()
   for (let depth = 0; depth < 16; depth++) {

@@ -1,4 +1,7 @@
-/** Patches of rows: appended until a row is written whole, by versions in a row too; what makes a row before of a row after. */
+/**
+ * Rows get patches until a row is written as a whole, also by consecutive versions. Undo data makes
+ * the earlier row from the later one.
+ */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Bytes } from '../../../../engine/primitives/bytes.ts'
@@ -8,7 +11,7 @@ import { concatBytes } from '../../../../engine/primitives/words.ts'
 import { memoryDatabase } from '../../../../engine/storage/database/rocksdb.ts'
 import type { Database } from '../../../../engine/storage/database/types.ts'
 import { TrieError } from '../../../../engine/storage/trie/node.ts'
-import { MOST_PATCHES, plainRow } from '../../../../engine/storage/trie/patch.ts'
+import { MAX_PATCHES, plainRow } from '../../../../engine/storage/trie/patch.ts'
 import { putNode, type TrieWrite } from '../../../../engine/storage/trie/rows.ts'
 import { openTrie, type StateTrie, type TrieVersion } from '../../../../engine/storage/trie/trie.ts'
 import {
@@ -30,9 +33,14 @@ function word(value: number): Bytes {
 }
 const diffOf = (before: Map<number, number>, after: Map<number, number>) => [
   {
-    ...{ address: ADDRESS, before: ACCOUNT, after: ACCOUNT, code: undefined },
+    address: ADDRESS,
+    before: ACCOUNT,
+    after: ACCOUNT,
+    code: undefined,
     slots: [...after].map(([slot, value]) => ({
-      ...{ key: word(slot), before: word(before.get(slot) ?? 0), after: word(value) },
+      key: word(slot),
+      before: word(before.get(slot) ?? 0),
+      after: word(value),
     })),
   },
 ]
@@ -48,24 +56,24 @@ function put(database: Database, writes: readonly TrieWrite[]): void {
   for (const write of writes) putNode(batch, write)
   batch.commit()
 }
-function fold(database: Database, trie: StateTrie, version: TrieVersion): readonly TrieWrite[] {
+function persist(database: Database, trie: StateTrie, version: TrieVersion): readonly TrieWrite[] {
   const writes = writesOf(trie, version)
   put(database, writes)
   trie.stored(version)
-  for (const _ of trie.keep(version, writes));
+  for (const _ of trie.cacheWritten(version, writes));
   return writes
 }
 const rowsOf = (database: Database) => [...database.scan('storageTrie', ALL_KEYS)]
 const patchesOf = (database: Database) =>
   rowsOf(database).map(({ value }) => plainRow(value, take).patches)
-/** What the rows say. */
+/** Formats the rows with their patches applied. */
 const plain = (database: Database) =>
   rowsOf(database).map(
     ({ key, value }) => `${bytesToHex(key)} ${bytesToHex(plainRow(value, take).row)}`,
   )
 
 const SLOTS = Array.from({ length: 3_000 }, (_, slot) => slot)
-/** A trie of some levels, folded. */
+/** Makes a persisted trie of some levels. */
 function largeTrie(cacheBytes: number) {
   const database = memoryDatabase()
   const trie = openTrie({ database, cacheBytes })
@@ -73,33 +81,33 @@ function largeTrie(cacheBytes: number) {
   const version = trie.fork(trie.base())
   const first = new Map(SLOTS.map((slot) => [slot, slot + 1_000_000]))
   trie.apply(version, diffOf(values, first))
-  fold(database, trie, version)
+  persist(database, trie, version)
   return { database, trie, values: first }
 }
 
-/** The rows of a trie that was made at once. */
-function wholeRows(values: Map<number, number>): readonly string[] {
+/** Makes the rows of a trie that was built at once. */
+function fullRows(values: Map<number, number>): readonly string[] {
   const database = memoryDatabase()
   const trie = openTrie({ database })
   const version = trie.fork(trie.base())
   trie.apply(version, diffOf(new Map(), values))
-  fold(database, trie, version)
+  persist(database, trie, version)
   return plain(database)
 }
 
 test.each([
   ['nodes in memory', 4_194_304, 1],
-  ['nodes in memory, versions on each other', 4_194_304, 4],
+  ['nodes in memory, several versions', 4_194_304, 4],
   ['nodes read again', 0, 1],
-  ['nodes read again, versions on each other', 0, 3],
-])('a row is patched so many times, then written whole: %s', (_, cacheBytes, depth) => {
+  ['nodes read again, several versions', 0, 3],
+])('a row is patched up to a limit and then written in full: %s', (_, cacheBytes, depth) => {
   const { database, trie, values } = largeTrie(cacheBytes)
   const waiting: TrieVersion[] = []
   const seen = new Set<number>()
   let appended = 0
   for (let round = 1; round <= 40; round++) {
     const version = trie.fork(waiting.at(-1) ?? trie.base())
-    // The same slots each time, in two parts, and others.
+    // Each round changes the same slots, in two parts, and some others.
     for (const part of [0, 1]) {
       const changes = new Map([5, 77, 1_234, round * 3].map((slot) => [slot + part, round * 1_000]))
       trie.apply(version, diffOf(values, changes))
@@ -107,28 +115,28 @@ test.each([
     }
     waiting.push(version)
     if (waiting.length < depth) continue
-    const writes = fold(database, trie, waiting.shift()!)
+    const writes = persist(database, trie, waiting.shift()!)
     appended += writes.filter(({ patches }) => patches > 0).length
     for (const patches of patchesOf(database)) seen.add(patches)
   }
-  for (const version of waiting) fold(database, trie, version)
-  expect([...seen].sort()).toEqual(Array.from({ length: MOST_PATCHES + 1 }, (_, count) => count))
+  for (const version of waiting) persist(database, trie, version)
+  expect([...seen].sort()).toEqual(Array.from({ length: MAX_PATCHES + 1 }, (_, count) => count))
   expect(appended).toBeGreaterThan(200)
-  expect(plain(database)).toEqual(wholeRows(values))
-  const again = openTrie({ database })
-  expect(bytesToHex(again.storageRoot(again.base(), ADDRESS))).toBe(
+  expect(plain(database)).toEqual(fullRows(values))
+  const reopened = openTrie({ database })
+  expect(bytesToHex(reopened.storageRoot(reopened.base(), ADDRESS))).toBe(
     bytesToHex(trie.storageRoot(trie.base(), ADDRESS)),
   )
 })
 
-test('a fold that was cut anywhere is undone, and then done again', () => {
+test('a persist pass that was cut anywhere can be undone and repeated', () => {
   const { database, trie, values } = largeTrie(0)
   const name = (round: number) => new Uint8Array(32).fill(round)
   for (let round = 1; round <= 12; round++) {
     const before = plain(database)
     const version = trie.fork(trie.base())
     const changes = new Map([5, 77, 2_000 + round, 9_000 + round].map((slot) => [slot, round]))
-    // One that goes, one that comes.
+    // One slot is deleted, and one is added.
     changes.set(1_000 + round, 0)
     trie.apply(version, diffOf(values, changes))
     for (const [slot, value] of changes) values.set(slot, value)
@@ -144,22 +152,22 @@ test('a fold that was cut anywhere is undone, and then done again', () => {
       expect(plain(database)).toEqual(before)
     }
     trie.reload()
-    const again = trie.fork(trie.base())
-    trie.apply(again, diffOf(new Map(), changes))
-    fold(database, trie, again)
+    const reopened = trie.fork(trie.base())
+    trie.apply(reopened, diffOf(new Map(), changes))
+    persist(database, trie, reopened)
   }
   values.forEach((value, slot) => {
     if (value === 0) values.delete(slot)
   })
-  expect(plain(database)).toEqual(wholeRows(values))
+  expect(plain(database)).toEqual(fullRows(values))
 })
 
-/** A row that was patched. */
+/** Makes a row that was patched. */
 function patchedRow() {
   const { database, trie, values } = largeTrie(0)
   const version = trie.fork(trie.base())
   trie.apply(version, diffOf(values, new Map([[5, 1]])))
-  fold(database, trie, version)
+  persist(database, trie, version)
   return {
     database,
     trie,
@@ -168,10 +176,10 @@ function patchedRow() {
 }
 
 test.each([
-  ['beyond the row', (row: Bytes) => concatBytes(row, Uint8Array.of(0, 0, 9, 0, 1, 7))],
-  ['that is not whole', (row: Bytes) => concatBytes(row, Uint8Array.of(0, 0, 0, 9, 5, 7))],
+  ['beyond the end of the row', (row: Bytes) => concatBytes(row, Uint8Array.of(0, 0, 9, 0, 1, 7))],
+  ['that is cut short', (row: Bytes) => concatBytes(row, Uint8Array.of(0, 0, 0, 9, 5, 7))],
   ['with another byte', (row: Bytes) => row.with(-1, row.at(-1)! ^ 1)],
-])('a patch %s is found', (_, spoil) => {
+])('a patch %s is detected as damage', (_, spoil) => {
   const { database, trie, row } = patchedRow()
   const batch = database.batch()
   batch.put('storageTrie', row.key, spoil(row.value))
@@ -183,17 +191,24 @@ test.each([
   )
 })
 
-test('the row before, of the row after and of itself; any rows of one length or not', () => {
+test('undo data gives the earlier row from the later row and from itself', () => {
   const bytes = fc.uint8Array({ minLength: 33, maxLength: 80 })
   const row = fc.tuple(bytes, fc.array(fc.tuple(fc.nat(79), fc.nat(255)), { maxLength: 6 }))
   fc.assert(
     fc.property(fc.array(row, { minLength: 1, maxLength: 5 }), fc.boolean(), (list, isLonger) => {
       const writes = list.map(([previous, changes], at): TrieWrite => {
         const value = isLonger ? concatBytes(previous, Uint8Array.of(1)) : previous.slice()
-        for (const [place, byte] of changes) value[place % value.length] = byte
+        for (const [offset, byte] of changes) value[offset % value.length] = byte
         return {
-          ...{ column: 'storageTrie', key: Uint8Array.of(at), value, previous },
-          ...{ patch: undefined, patches: 0, name: 0, hashIn: undefined, hashAt: -1 },
+          column: 'storageTrie',
+          key: Uint8Array.of(at),
+          value,
+          previous,
+          patch: undefined,
+          patches: 0,
+          name: 0,
+          hashIn: undefined,
+          hashAt: -1,
         }
       })
       const database = memoryDatabase()
@@ -211,7 +226,7 @@ test('the row before, of the row after and of itself; any rows of one length or 
   )
 })
 
-test('a patch of another row is refused; rows of the form before are read', () => {
+test('a patch of another row is refused, and undo data of the older form is read', () => {
   const node = { column: 'storageTrie', key: Uint8Array.of(1), raw: undefined } as const
   const patch = Uint8Array.of(0, 3, 0, 1, 1, 9)
   expect(rowBefore({ ...node, patch }, Uint8Array.of(1, 2, 3))).toEqual(Uint8Array.of(1, 9, 3))
@@ -220,7 +235,7 @@ test('a patch of another row is refused; rows of the form before are read', () =
   const database = memoryDatabase()
   const batch = database.batch()
   const name = keccak256(Uint8Array.of(1))
-  // A list of two: a node of 2 bytes at the key 5, and none at the key 6.
+  // The list has two items: a node of 2 bytes at the key 5, and none at the key 6.
   const items = [Uint8Array.of(1, 1, 1, 5, 0xc1, 0x80), Uint8Array.of(0, 0, 1, 6)]
   const list = [
     Uint8Array.of(0, 0, 0, 2),

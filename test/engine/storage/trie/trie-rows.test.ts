@@ -1,4 +1,7 @@
-/** Rows with small nodes in them: one form for one trie, rows of the form before beside them, undone one by one; roots by another trie. */
+/**
+ * Rows contain small nodes: a trie has exactly one form, older rows may exist beside them, and
+ * changes are undone one by one. Another trie checks the roots.
+ */
 import { createMPT } from '@ethereumjs/mpt'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -29,15 +32,20 @@ function word(value: number): Bytes {
   return bytes
 }
 
-/** Slots that are not zero. */
+/** The slots that are not zero. */
 type Slots = Map<number, number>
 type Change = { readonly slot: number; readonly value: number }
 
 const diffOf = (slots: Slots, changes: readonly Change[]) => [
   {
-    ...{ address: ADDRESS, before: ACCOUNT, after: ACCOUNT, code: undefined },
+    address: ADDRESS,
+    before: ACCOUNT,
+    after: ACCOUNT,
+    code: undefined,
     slots: changes.map(({ slot, value }) => ({
-      ...{ key: word(slot), before: word(slots.get(slot) ?? 0), after: word(value) },
+      key: word(slot),
+      before: word(slots.get(slot) ?? 0),
+      after: word(value),
     })),
   },
 ]
@@ -62,7 +70,7 @@ function store(database: Database, trie: StateTrie, version: TrieVersion, name: 
   for (const write of step.value) putNode(batch, write)
   batch.commit()
   trie.stored(version)
-  for (const _ of trie.keep(version, step.value));
+  for (const _ of trie.cacheWritten(version, step.value));
 }
 
 const rowsOf = (database: Database): readonly string[] =>
@@ -71,7 +79,7 @@ const rowsOf = (database: Database): readonly string[] =>
   )
 const named = (key: Bytes, value: Bytes) => `${bytesToHex(key)} ${bytesToHex(value)}`
 
-/** As a load writes them, which knows nothing of updates. */
+/** Makes the rows of a bulk load, which is independent of updates. */
 function builtRows(slots: Slots): readonly string[] {
   const database = memoryDatabase()
   const batch = database.batch()
@@ -84,7 +92,7 @@ function builtRows(slots: Slots): readonly string[] {
   return rowsOf(database)
 }
 
-/** A row for each node, as they were before some stood in others. */
+/** Makes a row for each node, like the older format without embedded nodes. */
 function plainRows(
   database: Database,
 ): Map<string, { readonly key: Bytes; readonly value: Bytes }> {
@@ -120,7 +128,8 @@ function makePlain(database: Database): void {
 const plainOf = (database: Database) =>
   [...plainRows(database).values()].map(({ key, value }) => named(key, value)).sort()
 
-// Slots whose hashes begin alike: small branches below small branches, below extensions, and alone.
+// The hashes of these slots start alike: small branches are below small branches, below extensions,
+// and alone.
 const CROWD = (() => {
   const slots: number[] = []
   for (let slot = 0; slots.length < 40; slot++)
@@ -133,7 +142,7 @@ const one = fc.record({ slot, value: fc.oneof(fc.constant(0), fc.integer({ min: 
 const part = fc.array(one, { maxLength: 60 })
 const block = fc.record({ first: part, second: part, isForgotten: fc.boolean() })
 
-test('one form for one trie, whatever it was before, and every block can be undone', {
+test('a trie has exactly one form of rows, and every block can be undone', {
   timeout,
 }, async () => {
   const start = fc.array(one, { minLength: 1, maxLength: 400 })
@@ -143,10 +152,10 @@ test('one form for one trie, whatever it was before, and every block can be undo
       const database = memoryDatabase()
       let trie = openTrie({ database, cacheBytes: 32_768 })
       const slots: Slots = new Map()
-      const begin = trie.fork(trie.base())
-      trie.apply(begin, diffOf(slots, first))
+      const startVersion = trie.fork(trie.base())
+      trie.apply(startVersion, diffOf(slots, first))
       change(slots, first)
-      store(database, trie, begin, Uint8Array.of(1))
+      store(database, trie, startVersion, Uint8Array.of(1))
       expect(rowsOf(database)).toEqual(builtRows(slots))
       if (isOlder) makePlain(database)
       trie.reload()
@@ -161,8 +170,8 @@ test('one form for one trie, whatever it was before, and every block can be undo
         expect(bytesToHex(trie.storageRoot(version, ADDRESS))).toBe(await rootOf(slots))
         store(database, trie, version, Uint8Array.of(2 + at))
         if (isForgotten) trie = openTrie({ database })
-        const whole = memoryDatabase()
-        const batch = whole.batch()
+        const full = memoryDatabase()
+        const batch = full.batch()
         for (const row of builtRows(slots)) {
           const [key, value] = row.split(' ') as [string, string]
           batch.put(
@@ -172,9 +181,9 @@ test('one form for one trie, whatever it was before, and every block can be undo
           )
         }
         batch.commit()
-        // No node is left over, and none stands in two places.
-        expect(plainOf(database)).toEqual(plainOf(whole))
-        if (!isOlder) expect(rowsOf(database)).toEqual(rowsOf(whole))
+        // No node is left over, and none is in two rows.
+        expect(plainOf(database)).toEqual(plainOf(full))
+        if (!isOlder) expect(rowsOf(database)).toEqual(rowsOf(full))
       }
       for (const [at, rows] of [...before.entries()].reverse()) {
         const batch = database.batch()
@@ -187,7 +196,7 @@ test('one form for one trie, whatever it was before, and every block can be undo
   )
 })
 
-test('small nodes have no rows, and one that is not what its hash says is found', () => {
+test('small nodes have no rows of their own, and a damaged one is detected', () => {
   const database = memoryDatabase()
   const trie = openTrie({ database })
   const slots: Slots = new Map()
@@ -215,16 +224,16 @@ test('small nodes have no rows, and one that is not what its hash says is found'
 
 test.each([
   ['cut short', (row: Bytes) => row.slice(0, -1)],
-  ['with a byte too many', (row: Bytes) => Uint8Array.of(...row, 0)],
-  ['with a bit for a child that is not there', (row: Bytes) => row.with(-1 - 3 - 83, 0xff)],
-])('a row %s is none', (_, spoil) => {
-  const [key, row] = wholeRow()
+  ['with an extra byte', (row: Bytes) => Uint8Array.of(...row, 0)],
+  ['with a bit for a missing child', (row: Bytes) => row.with(-1 - 3 - 83, 0xff)],
+])('a row %s is refused', (_, spoil) => {
+  const [key, row] = fullRow()
   expect(decodeNode(row, key[32]!).kind).toBe('branch')
   expect(() => decodeNode(spoil(row), key[32]!)).toThrow()
 })
 
-/** One with a single branch of two leaves in it. */
-function wholeRow(): readonly [Bytes, Bytes] {
+/** Makes a row that contains a single branch of two leaves. */
+function fullRow(): readonly [Bytes, Bytes] {
   const database = memoryDatabase()
   const batch = database.batch()
   for (const line of builtRows(new Map(Array.from({ length: 40 }, (_, slot) => [slot, 1])))) {

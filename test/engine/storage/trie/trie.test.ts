@@ -1,4 +1,7 @@
-/** The trie: published cases, random tries against the whole-trie root, versions, rows and their undoing. */
+/**
+ * The trie: published cases, random tries compared with the root of the whole trie, versions, rows
+ * and their undo.
+ */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../../../../engine/primitives/bytes.ts'
@@ -24,11 +27,11 @@ import { unpatched } from '../../../fixtures/stored-rows.ts'
 import { MemoryTrie } from '../../../fixtures/trie-memory.ts'
 
 const hex = (bytes: Bytes) => bytesToHex(bytes)
-// Seconds of work: a busy machine makes a minute of it.
+// The work takes seconds, which a busy machine turns into a minute.
 const timeout = 120_000
 const text = (value: string): Bytes => new TextEncoder().encode(value)
 
-describe('ethereum/tests, secure tries', () => {
+describe('a secure trie of ethereum/tests', () => {
   const accounts = [
     [
       '0xa94f5374fce5edbc8e2a8697c15331677e6ebf0b',
@@ -80,7 +83,7 @@ describe('ethereum/tests, secure tries', () => {
       '0x1385f23a33021025d9e87cca5c66c00de06178807b96a9acc92b7d651ccde842',
     ],
   ]
-  test.each(cases)('%s', (_, entries, root) => {
+  test.each(cases)('has its published root: %s', (_, entries, root) => {
     const changes = entries.map(([key, value]) => ({ key: keccak256(key), value }))
     expect(hex(new MemoryTrie().update(changes))).toBe(root)
     const oneByOne = new MemoryTrie()
@@ -91,7 +94,8 @@ describe('ethereum/tests, secure tries', () => {
   })
 })
 
-// Keys of few bits at the two ends: long shared paths, extensions that split, nodes short enough to live in their parent.
+// Keys have few bits at the two ends. They give long shared paths, extensions that split, and nodes
+// short enough to be part of their parent.
 const key = fc
   .tuple(fc.integer({ min: 0, max: 2 }), fc.integer({ min: 0, max: 3 }), fc.nat(20))
   .map(([first, middle, last]) => {
@@ -110,7 +114,7 @@ const value = fc.option(
 )
 const change = fc.record({ key, value })
 
-test('any changes to any trie give the root of the whole', { timeout }, () => {
+test('any changes to a trie give the root of a new trie with all entries', { timeout }, () => {
   const rounds = fc.array(
     fc.record({ changes: fc.array(change, { maxLength: 12 }), store: fc.constantFrom(0, 1, 2) }),
     { maxLength: 8 },
@@ -124,12 +128,12 @@ test('any changes to any trie give the root of the whole', { timeout }, () => {
           if (value === undefined) model.delete(hex(key))
           else model.set(hex(key), { key, value })
         }
-        const whole = [...model.values()]
-        expect(hex(trie.update(changes))).toBe(hex(trieRoot(whole)))
+        const full = [...model.values()]
+        expect(hex(trie.update(changes))).toBe(hex(trieRoot(full)))
         if (store === 0) continue
         trie.store(store === 2)
         const fresh = new MemoryTrie()
-        fresh.update(whole)
+        fresh.update(full)
         fresh.store(false)
         expect([...trie.rows].sort(byName)).toEqual([...fresh.rows].sort(byName))
       }
@@ -149,12 +153,12 @@ function rows(database: Database): string[] {
   return found
 }
 
-/** Writes the version, as the fold does; what was there before can be restored under `name`. */
+/** Writes the version like the persist pass does; the earlier rows can be restored under `name`. */
 function store(database: Database, trie: StateTrie, version: TrieVersion, name: Bytes): void {
   for (const _ of storeInSteps(database, trie, version, name));
 }
 
-/** The steps are those of keeping what was written. */
+/** Runs in the steps of writing the version. */
 function* storeInSteps(
   ...[database, trie, version, name]: [Database, StateTrie, TrieVersion, Bytes]
 ): Generator<undefined, void> {
@@ -171,7 +175,7 @@ function* storeInSteps(
   for (const write of writes) putNode(batch, write)
   batch.commit()
   trie.stored(version)
-  yield* trie.keep(version, writes)
+  yield* trie.cacheWritten(version, writes)
 }
 
 function freshRows(world: World): string[] {
@@ -197,12 +201,12 @@ function freshRows(world: World): string[] {
   return rows(database)
 }
 
-test('versions of a chain: roots by flashblock, rows after each fold, undone one by one', {
+test('versions of a chain have the right roots and rows, and can be undone', {
   timeout,
 }, () => {
   const block = fc.record({
     flashblocks: fc.array(fc.array(action, { maxLength: 6 }), { minLength: 1, maxLength: 3 }),
-    rival: fc.array(action, { maxLength: 4 }),
+    competing: fc.array(action, { maxLength: 4 }),
   })
   const chain = fc.array(block, { minLength: 1, maxLength: 6 })
   fc.assert(
@@ -214,24 +218,24 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
         const database = memoryDatabase()
         const trie = openTrie({ database, cacheBytes })
         const worlds: World[] = [new Map()]
-        const unfolded: { version: TrieVersion; world: World }[] = []
-        let folded = 0
-        const fold = () => {
-          const { version, world } = unfolded.shift()!
-          store(database, trie, version, Uint8Array.of(++folded))
+        const unpersisted: { version: TrieVersion; world: World }[] = []
+        let persisted = 0
+        const persist = () => {
+          const { version, world } = unpersisted.shift()!
+          store(database, trie, version, Uint8Array.of(++persisted))
           expect(rows(database)).toEqual(freshRows(world))
         }
-        for (const { flashblocks, rival } of blocks) {
-          const parent = unfolded.at(-1)?.version ?? trie.base()
-          const parentWorld = unfolded.at(-1)?.world ?? worlds.at(-1)!
+        for (const { flashblocks, competing } of blocks) {
+          const parent = unpersisted.at(-1)?.version ?? trie.base()
+          const parentWorld = unpersisted.at(-1)?.world ?? worlds.at(-1)!
           const other = trie.fork(parent)
-          const otherAct = act(parentWorld, rival)
+          const otherAct = act(parentWorld, competing)
           trie.apply(other, otherAct.diff)
           const version = trie.fork(parent)
-          const all: (typeof rival)[number][] = []
+          const all: (typeof competing)[number][] = []
           for (const actions of flashblocks) {
             all.push(...actions)
-            // Cumulative against the parent, like the diffs of flashblocks.
+            // The actions are cumulative against the parent, like the diffs of flashblocks.
             const { diff, world } = act(parentWorld, all)
             trie.apply(version, diff)
             expect(hex(trie.stateRoot(version))).toBe(hex(modelRoot(world)))
@@ -243,11 +247,11 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
               hex(modelStorageRoot(world, address)),
             )
           worlds.push(world)
-          unfolded.push({ version, world })
-          if (unfolded.length > depth) fold()
+          unpersisted.push({ version, world })
+          if (unpersisted.length > depth) persist()
         }
-        while (unfolded.length > 0) fold()
-        for (let height = folded; height > 0; height--) {
+        while (unpersisted.length > 0) persist()
+        for (let height = persisted; height > 0; height--) {
           const batch = database.batch()
           restoreNodes(database, batch, Uint8Array.of(height))
           batch.commit()
@@ -261,7 +265,7 @@ test('versions of a chain: roots by flashblock, rows after each fold, undone one
   )
 })
 
-test('nodes are kept in steps, and blocks come in between', { timeout }, () => {
+test('nodes are cached in steps while other blocks are applied', { timeout }, () => {
   const address = ADDRESSES[0]!
   const account = { nonce: 1n, balance: 0n, codeHash: EMPTY_HASH }
   const word = (value: number) => {
@@ -269,12 +273,17 @@ test('nodes are kept in steps, and blocks come in between', { timeout }, () => {
     new DataView(bytes.buffer).setUint32(28, value)
     return bytes
   }
-  /** What the slots were before is not known. */
+  /** The earlier values of the slots are unknown. */
   const diffOf = (first: number, step: number, value: number) => [
     {
-      ...{ address, before: undefined, after: account, code: undefined },
+      address,
+      before: undefined,
+      after: account,
+      code: undefined,
       slots: Array.from({ length: Math.ceil((8_000 - first) / step) }, (_, at) => ({
-        ...{ key: word(first + at * step), before: word(0), after: word(value) },
+        key: word(first + at * step),
+        before: word(0),
+        after: word(value),
       })),
     },
   ]
@@ -291,12 +300,12 @@ test('nodes are kept in steps, and blocks come in between', { timeout }, () => {
   }
   change(0, 1, 1)
   for (let block = 2; block < 5; block++) {
-    const folded = version
-    version = trie.fork(folded)
+    const persisted = version
+    version = trie.fork(persisted)
     let steps = 0
-    for (const _ of storeInSteps(database, trie, folded, Uint8Array.of(block)))
+    for (const _ of storeInSteps(database, trie, persisted, Uint8Array.of(block)))
       change(steps++, 7, block)
-    // More than 10,000 nodes the first time, then what was used since.
+    // The first change reads more than 10,000 nodes, later ones those that were used since.
     expect(steps).toBeGreaterThanOrEqual(block === 2 ? 8 : 0)
   }
   store(database, trie, version, Uint8Array.of(9))
@@ -304,14 +313,14 @@ test('nodes are kept in steps, and blocks come in between', { timeout }, () => {
   expect(hex(trie.stateRoot(trie.base()))).toBe(hex(known.stateRoot(plain)))
 })
 
-test('a leaf is not read where its diff says what it was, and read where it says something else', () => {
+test('a leaf is read only when its diff has the wrong earlier value', () => {
   const number = (value: number) => {
     const word = new Uint8Array(32)
     new DataView(word.buffer).setUint32(28, value)
     return word
   }
   const COUNT = 300
-  /** Of every slot: its value, 0 for none. */
+  /** Makes the diff of every slot from its values, 0 for none. */
   const diffOf = (before: (index: number) => number, after: (index: number) => number) => {
     const account = { nonce: 1n, balance: 0n, codeHash: keccak256(text('code')) }
     const slots = Array.from({ length: COUNT }, (_, index) => ({
@@ -362,7 +371,7 @@ test('a leaf is not read where its diff says what it was, and read where it says
   expect(known.reads).toBeLessThan(COUNT / 2)
 })
 
-describe('a version', () => {
+describe('a version of the trie', () => {
   const account = { nonce: 1n, balance: 5n, codeHash: keccak256(new Uint8Array(0)) }
   const word = (last: number) => new Uint8Array(32).fill(last, 31)
   const change = (slots: { key: Bytes; before: Bytes; after: Bytes }[]) => ({
@@ -373,27 +382,27 @@ describe('a version', () => {
     code: undefined,
   })
 
-  test('answers storage roots of what is not in it', () => {
+  test('gives storage roots of changes that it does not include', () => {
     const trie = openTrie({ database: memoryDatabase() })
     const version = trie.fork(trie.base())
     const slots = [{ key: SLOTS[0]!, before: word(0), after: word(7) }]
     trie.apply(version, [change([])])
-    const asked = trie.storageRootAfter(version, ADDRESSES[0]!, slots)
+    const requested = trie.storageRootAfter(version, ADDRESSES[0]!, slots)
     const root = trie.stateRoot(version)
     const next = trie.fork(version)
     trie.apply(next, [change(slots)])
-    expect(hex(trie.storageRoot(next, ADDRESSES[0]!))).toBe(hex(asked))
+    expect(hex(trie.storageRoot(next, ADDRESSES[0]!))).toBe(hex(requested))
     expect(hex(trie.stateRoot(version))).toBe(hex(root))
   })
 
-  test('is refused when a deleted account keeps slots', () => {
+  test('refuses a deleted account that keeps slots', () => {
     const trie = openTrie({ database: memoryDatabase() })
     const version = trie.fork(trie.base())
     trie.apply(version, [change([{ key: SLOTS[0]!, before: word(0), after: word(7) }])])
     expect(() => trie.apply(version, [{ ...change([]), after: undefined }])).toThrow('keeps slots')
   })
 
-  test('finds damage', () => {
+  test('detects missing nodes', () => {
     const database = memoryDatabase()
     const trie = openTrie({ database })
     const version = trie.fork(trie.base())

@@ -1,52 +1,58 @@
 /**
- * What the chain itself has said, flashblock by flashblock, from the sequencer's own enriched feed: the accounts and slots that each has
- * changed, its transactions, their logs. Answers of replicas are held against the place that they name.
+ * The journal records the chain by flashblock from the sequencer's own enriched feed: changed
+ * accounts and slots, transactions, logs. Each replica response is compared with the flashblock
+ * that it names.
  */
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { WHOLE_INDEX } from '../../../../engine/views/whole-index.ts'
+import { FULL_BLOCK_INDEX } from '../../../../engine/views/types.ts'
 import type { EnrichedJson } from '../../../fixtures/enriched-client.ts'
 import { callMany, type RunningNode } from '../../../kit/node.ts'
 
-/** Where a flashblock stands in the order of all. */
+/** The position of a flashblock in the order of all. */
 export type Position = number
 export type Entry = {
   readonly position: Position
   readonly number: number
   readonly index: number
-  /** As X-Flashblock and `since` have it. */
-  readonly place: string
-  /** Of the block up to here, momentary. */
+  /** The form is that of X-Flashblock and of `since`. */
+  readonly flashblockId: string
+  /** The partial hash of the block up to this flashblock. */
   readonly hash: string
   readonly transactions: readonly string[]
-  /** `transaction hash:index in the block` of each log. */
+  /** Each log has the form `transaction hash:index in the block`. */
   readonly logs: readonly string[]
-  /** When it was told here. */
-  readonly toldAt: number
+  /** The time at which the journal received the flashblock. */
+  readonly emittedAt: number
 }
 export type Journal = {
   readonly entries: readonly Entry[]
-  /** What must never be: a chain that takes back what it has said. */
+  /** A fault is a sequencer chain that removes emitted flashblocks. */
   readonly faults: readonly string[]
   readonly canonical: number
-  /** When the block was canonical at the sequencer, by this process' clock. */
+  /** Gives the time at which the block was canonical at the sequencer, by this process's clock. */
   canonicalAt(number: number): number | undefined
-  /** A place as an answer names it; of one that is not told yet undefined. */
-  find(place: string): Entry | undefined
-  /** @returns undefined when nobody has told of it in time */
-  reached(place: string, withinMs: number): Promise<Entry | undefined>
+  /** Finds a FlashblockId of a response; undefined: the flashblock was not received yet. */
+  find(flashblockId: string): Entry | undefined
   /**
-   * It is of a payload that is known, of which the sequencer's own node showed this flashblock only together with a later one: on a busy machine it is
-   * behind its own feed.
+   * Waits for a flashblock.
+   * @returns undefined when the flashblock was not received in time
    */
-  isPassedOver(place: string): boolean
-  /** The flashblock that has the transaction. */
+  reached(flashblockId: string, withinMs: number): Promise<Entry | undefined>
+  /**
+   * Reports whether the journal has a later flashblock of the same payload. The sequencer's own
+   * node can make both visible together. On a busy machine the node is behind its own feed.
+   */
+  isPassedOver(flashblockId: string): boolean
+  /** Finds the flashblock of the transaction. */
   of(transaction: string): Entry | undefined
-  /** Of an account that is tracked. */
+  /** Gives the balance of a tracked account. */
   balance(address: string, at: Position): bigint
   nonce(address: string, at: Position): number
   slot(address: string, key: string, at: Position): bigint
-  /** For the report: it and what stands around it, with the number of their transactions. */
+  /**
+   * Formats the flashblock and its neighbours for the report, with their numbers of transactions.
+   */
   around(at: Entry): string
   close(): void
 }
@@ -54,31 +60,34 @@ export type Journal = {
 type Change = { readonly position: Position; readonly value: bigint }
 type Flashblock = EnrichedJson['flashblocks'][number]
 
-/** @param tracked accounts; what they had before the journal begins is asked for */
+/**
+ * Opens the journal.
+ * @param tracked accounts, whose earlier values are requested
+ */
 export async function openJournal(dev: RunningNode, tracked: readonly string[]): Promise<Journal> {
   const socket = new WebSocket(`${dev.url.replace('http', 'ws')}/feed?enrich=1`, {
     perMessageDeflate: false,
     maxPayload: 100_000_000,
   })
-  const kept = createKept()
+  const retained = createRetained()
   const first = once(socket, 'message')
-  socket.on('message', (data) => kept.read(JSON.parse(String(data)) as EnrichedJson))
+  socket.on('message', (data) => retained.read(JSON.parse(String(data)) as EnrichedJson))
   await first
-  const at = `0x${kept.canonical.toString(16)}`
+  const at = `0x${retained.canonical.toString(16)}`
   const lists = tracked.map((address) => [address, at])
   const [balances, nonces] = await Promise.all([
     callMany(`${dev.url}/`, 'eth_getBalance', lists),
     callMany(`${dev.url}/`, 'eth_getTransactionCount', lists),
   ])
   for (const [index, address] of tracked.entries()) {
-    kept.base(balanceKey(address), BigInt(balances[index] as string))
-    kept.base(nonceKey(address), BigInt(nonces[index] as string))
+    retained.base(balanceKey(address), BigInt(balances[index] as string))
+    retained.base(nonceKey(address), BigInt(nonces[index] as string))
   }
   socket.on('close', () => {
-    if (!isClosed) kept.faults.push('the sequencer ended its feed')
+    if (!isClosed) retained.faults.push('the sequencer ended its feed')
   })
   let isClosed = false
-  return Object.assign(kept.journal, {
+  return Object.assign(retained.journal, {
     close() {
       isClosed = true
       socket.terminate()
@@ -90,9 +99,9 @@ const balanceKey = (address: string) => `balance ${address.toLowerCase()}`
 const nonceKey = (address: string) => `nonce ${address.toLowerCase()}`
 const slotKey = (address: string, key: string) => `${address.toLowerCase()} ${key.toLowerCase()}`
 
-function createKept() {
+function createRetained() {
   const entries: Entry[] = []
-  const byPlace = new Map<string, Entry>()
+  const byFlashblockId = new Map<string, Entry>()
   /** The newest flashblock of each block. */
   const byNumber = new Map<number, Entry>()
   const byTransaction = new Map<string, Entry>()
@@ -113,8 +122,8 @@ function createKept() {
     const list = changes.get(key) ?? []
     return list.findLast(({ position }) => position <= at)?.value ?? 0n
   }
-  function add(told: Flashblock): void {
-    const { number, index, payload_id: payload, header, transactions, receipts, accounts } = told
+  function add(emitted: Flashblock): void {
+    const { number, index, payload_id: payload, header, transactions, receipts, accounts } = emitted
     const position = entries.length
     const logs: string[] = []
     for (const [which, { logs: own }] of receipts.entries())
@@ -124,13 +133,19 @@ function createKept() {
         logs.push(`${transactions[which]!.hash}:${count}`)
       }
     const hashes = transactions.map(({ hash }) => hash)
-    const place = `${number}:${index}:${payload ?? ''}`
+    const flashblockId = `${number}:${index}:${payload ?? ''}`
     const entry: Entry = {
-      ...{ position, number, index, place, hash: header.hash, logs },
-      ...{ transactions: hashes, toldAt: performance.now() },
+      position,
+      number,
+      index,
+      flashblockId,
+      hash: header.hash,
+      logs,
+      transactions: hashes,
+      emittedAt: performance.now(),
     }
     entries.push(entry)
-    byPlace.set(place, entry)
+    byFlashblockId.set(flashblockId, entry)
     byNumber.set(number, entry)
     for (const hash of hashes) byTransaction.set(hash, entry)
     for (const { address, account, slots } of accounts) {
@@ -139,15 +154,16 @@ function createKept() {
       for (const [key, value] of slots) change(slotKey(address, key), position, BigInt(value))
     }
   }
-  function find(place: string): Entry | undefined {
-    const known = byPlace.get(place)
+  function find(flashblockId: string): Entry | undefined {
+    const known = byFlashblockId.get(flashblockId)
     if (known !== undefined) return known
-    const [number, index, payload] = place.split(':')
+    const [number, index, payload] = flashblockId.split(':')
     const newest = byNumber.get(Number(number))
     if (newest === undefined || newest.number > complete) return undefined
-    // A block of which a replica was not told all, or a last flashblock that added nothing: what it is when nothing is added any more.
-    const isLast = newest.place.split(':')[2] === payload && Number(index) > newest.index
-    return Number(index) === WHOLE_INDEX || isLast ? newest : undefined
+    // The replica lacked a part of the block, or the last flashblock added nothing. In both cases
+    // the newest flashblock is the state at the end of the block.
+    const isLast = newest.flashblockId.split(':')[2] === payload && Number(index) > newest.index
+    return Number(index) === FULL_BLOCK_INDEX || isLast ? newest : undefined
   }
   const journal = {
     entries,
@@ -162,26 +178,26 @@ function createKept() {
         .slice(Math.max(0, position - 2), position + 3)
         .map((one) => `${one.number}:${one.index} ${one.transactions.length}`)
         .join(', '),
-    isPassedOver(place: string) {
-      const [number, index, payload] = place.split(':')
+    isPassedOver(flashblockId: string) {
+      const [number, index, payload] = flashblockId.split(':')
       const newest = byNumber.get(Number(number))
-      return newest?.place.split(':')[2] === payload && newest!.index > Number(index)
+      return newest?.flashblockId.split(':')[2] === payload && newest!.index > Number(index)
     },
     of: (transaction: string) => byTransaction.get(transaction),
-    reached: (place: string, withinMs: number) =>
+    reached: (flashblockId: string, withinMs: number) =>
       new Promise<Entry | undefined>((resolve) => {
         const end = (entry: Entry | undefined) => {
-          waiting.delete(look)
+          waiting.delete(check)
           clearTimeout(timer)
           resolve(entry)
         }
-        const look = () => {
-          const entry = find(place)
+        const check = () => {
+          const entry = find(flashblockId)
           if (entry !== undefined) end(entry)
         }
         const timer = setTimeout(() => end(undefined), withinMs)
-        waiting.add(look)
-        look()
+        waiting.add(check)
+        check()
       }),
     balance: (address: string, at: Position) => valueAt(balanceKey(address), at),
     nonce: (address: string, at: Position) => Number(valueAt(nonceKey(address), at)),
@@ -205,7 +221,7 @@ function createKept() {
         canonical = canonical === 0 ? message.heads.canonical.number : canonical + 1
         canonicalAt.set(canonical, performance.now())
       }
-      for (const look of [...waiting]) look()
+      for (const check of [...waiting]) check()
     },
   }
 }

@@ -1,16 +1,19 @@
-/** Clients with subscriptions that come back with `since` when their connection ends, whichever replica they come to then. */
+/**
+ * These clients have subscriptions, and resume with `since` at any replica after a connection has
+ * ended.
+ */
 import { WebSocket } from 'ws'
 import { until } from '../../follow/nodes.ts'
 import type { Entry, Journal } from './journal.ts'
-import { type Notes, pause } from './notes.ts'
+import { type Observations, pause } from './observations.ts'
 
-/** Something that is told once: a header, a transaction, a log. */
+/** A kind of event that comes once: a header, a transaction, a log. */
 export type Kind = {
   readonly name: string
   readonly params: readonly unknown[]
-  /** Key of what was told, and whether it is taken back; undefined: it is not looked at. */
+  /** Gives the key of an event, and whether it is a removal; undefined: the event is ignored. */
   keyOf(result: unknown): { readonly key: string; readonly isGone: boolean } | undefined
-  /** Keys of a flashblock, in their order. */
+  /** Lists the keys of a flashblock in order. */
   keysOf(entry: Entry): readonly string[]
 }
 type Log = {
@@ -55,9 +58,9 @@ type Gap = { readonly type: 'gap'; readonly since: string; readonly next: string
 export type Listener = {
   readonly kind: Kind
   readonly from: string
-  /** Keys in the order in which they were told, without those taken back. */
-  readonly told: string[]
-  /** How many had been told when each connection was opened. */
+  /** The keys in order of arrival, without removed ones. */
+  readonly emitted: string[]
+  /** The number of keys at the opening of each connection. */
   readonly joins: number[]
   stop(): void
   readonly ended: Promise<void>
@@ -70,17 +73,20 @@ export function listen(
   {
     url,
     journal,
-    notes,
-  }: { readonly url: string; readonly journal: Journal; readonly notes: Notes },
+    observations,
+  }: { readonly url: string; readonly journal: Journal; readonly observations: Observations },
   kind: Kind,
   from: string,
 ): Listener {
   let isStopped = false
   let socket: WebSocket | undefined
-  const told: string[] = []
+  const emitted: string[] = []
   const joins: number[] = []
-  const listener = { kind, from, told, joins }
-  /** Keys that come again: of the flashblock that the last one was of, all of which may not have arrived. */
+  const listener = { kind, from, emitted, joins }
+  /**
+   * Keys that may be repeated: those of the last event's flashblock, which may have arrived in
+   * part.
+   */
   const keys = new Map<string, Entry>()
   let indexed = 0
   const entryOf = (key: string): Entry | undefined => {
@@ -91,25 +97,28 @@ export function listen(
   }
 
   async function connect(): Promise<void> {
-    const last = told.at(-1)
-    // The sequencer's own word may come here after a replica's.
+    const last = emitted.at(-1)
+    // The sequencer's feed may reach this process after a replica's.
     const isKnown = await until(
       async () => last === undefined || entryOf(last) !== undefined,
       KNOWN_MS,
     )
     if (!isKnown)
-      notes.fault(
+      observations.fault(
         'subscription',
         `${from} ${kind.name} ended with ${last}, which the chain has not`,
       )
     const at = last === undefined ? undefined : entryOf(last)
     const before = at === undefined ? undefined : journal.entries[at.position - 1]
-    const again = new Set(
-      at === undefined ? [] : told.slice(-MOST_AGAIN).filter((key) => entryOf(key) === at),
+    const repeated = new Set(
+      at === undefined ? [] : emitted.slice(-MAX_REPEATED).filter((key) => entryOf(key) === at),
     )
-    const params = before === undefined ? kind.params : [...kind.params, { since: before.place }]
+    const params =
+      before === undefined ? kind.params : [...kind.params, { since: before.flashblockId }]
     socket = new WebSocket(`${url.replace('http', 'ws')}/flashblocks`, {
-      ...{ localAddress: from, perMessageDeflate: false, handshakeTimeout: 5_000 },
+      localAddress: from,
+      perMessageDeflate: false,
+      handshakeTimeout: 5_000,
     })
     const closed = new Promise<string>((resolve) => {
       socket!.on('close', (code, reason) => resolve(`${code} ${reason}`))
@@ -118,7 +127,7 @@ export function listen(
     socket.on('error', () => {})
     socket.on('open', () => {
       isOpen = true
-      joins.push(told.length)
+      joins.push(emitted.length)
       socket!.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params }))
     })
     socket.on('message', (data: Buffer) => {
@@ -127,9 +136,9 @@ export function listen(
         readonly params?: { readonly result: unknown }
       }
       if (message.error !== undefined)
-        notes.fault('refused', `${from} ${JSON.stringify(params)}: ${data}`)
+        observations.fault('refused', `${from} ${JSON.stringify(params)}: ${data}`)
       if (message.params === undefined) return
-      take(message.params.result, again, before)
+      take(message.params.result, repeated, before)
     })
     const how = await closed
     if (isOpen && !isStopped)
@@ -137,21 +146,27 @@ export function listen(
   }
   const ends: { readonly at: number; readonly how: string }[] = []
 
-  function take(result: unknown, again: Set<string>, since: Entry | undefined): void {
+  function take(result: unknown, repeated: Set<string>, since: Entry | undefined): void {
     if ((result as Gap).type === 'gap') {
-      notes.fault('gap', `${from} ${kind.name} since ${since?.place}: ${JSON.stringify(result)}`)
+      observations.fault(
+        'gap',
+        `${from} ${kind.name} since ${since?.flashblockId}: ${JSON.stringify(result)}`,
+      )
       return
     }
     const found = kind.keyOf(result)
     if (found === undefined) return
     const { key, isGone } = found
     if (isGone) {
-      const index = told.lastIndexOf(key)
-      notes.count('logs taken back')
+      const index = emitted.lastIndexOf(key)
+      observations.count('logs taken back')
       if (index < 0)
-        notes.fault('subscription', `${from} ${kind.name} takes back ${key}, which it did not tell`)
-      else told.splice(index, 1)
-    } else if (!again.delete(key)) told.push(key)
+        observations.fault(
+          'subscription',
+          `${from} ${kind.name} takes back ${key}, which it did not tell`,
+        )
+      else emitted.splice(index, 1)
+    } else if (!repeated.delete(key)) emitted.push(key)
   }
 
   async function run(): Promise<void> {
@@ -160,8 +175,8 @@ export function listen(
       if (!isStopped) await pause(RETRY_MS)
     }
     for (const { at, how } of ends)
-      if (!notes.during(at, ['kill', 'drain', 'new'], 3_000))
-        notes.fault('ended', `${how} at ${notes.seconds(at)}`)
+      if (!observations.during(at, ['kill', 'drain', 'new'], 3_000))
+        observations.fault('ended', `${how} at ${observations.seconds(at)}`)
   }
   const ended = run()
   return Object.assign(listener, {
@@ -172,76 +187,85 @@ export function listen(
     },
   })
 }
-/** Of one flashblock. */
-const MOST_AGAIN = 500
+/** The maximum number of repeated keys, which belong to one flashblock. */
+const MAX_REPEATED = 500
 
 export type Judged = {
   readonly wrong: readonly string[]
-  /** Headers of flashblocks at the end of a block, which was canonical here before they came: no canonical block names them. */
+  /**
+   * Headers of flashblocks at the end of a block that became canonical first here; no canonical
+   * block names them.
+   */
   readonly overtaken: number
-  /** Headers of the right block that are not those of the sequencer: of the rest of a block, or final where the sequencer told a momentary one. */
+  /**
+   * Headers of the right block that differ from the sequencer's: for the remainder of a block, or
+   * final instead of partial.
+   */
   readonly renamed: readonly string[]
 }
 
 /**
- * What it was told against the chain, from the first to the last that it was told. A flashblock is told by its header where there was one: of what
- * it had everything is told in any case, which the other kinds show. One that adds nothing has the header of the one before it.
+ * Compares the events with the chain, from the first to the last one. A flashblock counts as
+ * emitted by its header where it had one; the other kinds prove its contents. A flashblock that
+ * adds nothing has the header of the one before.
  */
 export function judge(
-  { kind, told: raw, from, joins }: Pick<Listener, 'kind' | 'told' | 'from' | 'joins'>,
+  { kind, emitted: raw, from, joins }: Pick<Listener, 'kind' | 'emitted' | 'from' | 'joins'>,
   journal: Pick<Journal, 'entries'>,
 ): Judged {
   const isOfHeaders = kind.name === 'flashblocks'
-  const kept = [...raw.keys()].filter((at) => !isOfHeaders || raw[at] !== raw[at - 1])
-  const told = kept.map((at) => raw[at]!)
-  const isFirstOfConnection = (at: number) => joins.includes(kept[at]!)
+  const retained = [...raw.keys()].filter((at) => !isOfHeaders || raw[at] !== raw[at - 1])
+  const emitted = retained.map((at) => raw[at]!)
+  const isFirstOfConnection = (at: number) => joins.includes(retained[at]!)
   const all = journal.entries
     .flatMap((entry) => kind.keysOf(entry).map((key) => ({ key, entry })))
     .filter(({ key }, at, list) => !isOfHeaders || key !== list[at - 1]?.key)
   const entries = new Map(all.map(({ key, entry }) => [key, entry]))
   const renamed: string[] = []
-  const begin = isOfHeaders
+  const start = isOfHeaders
     ? Math.max(
         0,
-        told.findIndex((key) => entries.has(key)),
+        emitted.findIndex((key) => entries.has(key)),
       )
     : 0
-  let [at, overtaken] = [begin, 0]
+  let [at, overtaken] = [start, 0]
   const done = (wrong: readonly string[]): Judged => ({ wrong, overtaken, renamed })
-  const first = all.findIndex(({ key }) => key === told[begin])
-  if (first < 0) return done([`nothing was told that the chain has: ${told[begin]}`])
-  // The rest of a block has the header of its last flashblock.
+  const first = all.findIndex(({ key }) => key === emitted[start])
+  if (first < 0) return done([`nothing was told that the chain has: ${emitted[start]}`])
+  // The remainder of a block has the header of its last flashblock.
   const isLast = (entry: Entry | undefined) =>
     entry !== undefined && all.findLast((one) => one.entry.number === entry.number)?.entry === entry
   const numberOf = (key: string | undefined) => (key === undefined ? 0 : Number.parseInt(key, 10))
   /**
-   * What a replica tells first that has the block's end from the canonical block, to a client that had that end as flashblocks from another: the roots
-   * that a flashblock's header has stand in its frame alone, which this replica never had.
+   * Whether a replica's first event repeats the end of a block. The replica has that end from the
+   * canonical block, while the client had the end as flashblocks from another replica. The roots of
+   * a flashblock's header are only in its frame, which this replica never had.
    */
-  const isAgain = (key: string | undefined) =>
+  const isRepeat = (key: string | undefined) =>
     isOfHeaders &&
     key !== undefined &&
     isFirstOfConnection(at) &&
     !entries.has(key) &&
-    numberOf(key) === numberOf(told[at - 1])
+    numberOf(key) === numberOf(emitted[at - 1])
   for (const { key, entry } of all.slice(first)) {
-    if (isAgain(told[at]) && numberOf(told[at]) < entry.number) renamed.push(told[at++]!)
-    const got = told[at]
-    const place = got === undefined ? undefined : entries.get(got)
+    if (isRepeat(emitted[at]) && numberOf(emitted[at]) < entry.number) renamed.push(emitted[at++]!)
+    const got = emitted[at]
+    const announced = got === undefined ? undefined : entries.get(got)
     if (got === key) at++
-    else if (isOfHeaders && place === undefined && numberOf(got) === entry.number) {
-      renamed.push(`${got} for ${entry.place} ${entry.hash}`)
+    else if (isOfHeaders && announced === undefined && numberOf(got) === entry.number) {
+      renamed.push(`${got} for ${entry.flashblockId} ${entry.hash}`)
       at++
-    } else if (isOfHeaders && (numberOf(got) > entry.number || isLast(place))) overtaken++
+    } else if (isOfHeaders && (numberOf(got) > entry.number || isLast(announced))) overtaken++
     else {
-      const what = `${from} ${kind.name}: number ${at} of ${told.length}`
+      const what = `${from} ${kind.name}: number ${at} of ${emitted.length}`
       return done([
-        `${what} is ${got} of ${place?.place ?? 'nowhere'}, expected ${key} of ${entry.place}`,
+        `${what} is ${got} of ${announced?.flashblockId ?? 'nowhere'}, expected ${key} of ${entry.flashblockId}`,
       ])
     }
   }
-  // Where the rest came first, its flashblocks' own headers may follow it.
-  if (isOfHeaders) for (; at < told.length && !entries.has(told[at]!); at++) renamed.push(told[at]!)
-  const more = told.length - at
+  // The headers of flashblocks may follow their block's remainder.
+  if (isOfHeaders)
+    for (; at < emitted.length && !entries.has(emitted[at]!); at++) renamed.push(emitted[at]!)
+  const more = emitted.length - at
   return done(more === 0 ? [] : [`${more} more than the chain has`])
 }

@@ -1,66 +1,75 @@
-/** Clients that read through HAProxy, each from an address of its own, and hold every answer against the chain. */
+/**
+ * These clients read through HAProxy, each from its own address, and compare every response with
+ * the chain.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from 'viem'
-import { ask as askBatch, type Reply } from '../../../kit/batch.ts'
+import { type Reply, sendRequest } from '../../../kit/batch.ts'
 import { bodyOf } from '../../../kit/client.ts'
-import { compare, type Place, parsePlace } from '../../places/place.ts'
-import { differences } from '../../places/recorder.ts'
+import {
+  compare,
+  type FlashblockId,
+  parseFlashblockId,
+} from '../../flashblock-ids/flashblock-id.ts'
+import { differences } from '../../flashblock-ids/recorder.ts'
 import { balanceOf, slotOf } from '../../soak/token.ts'
 import type { Said } from '../client.ts'
 import type { Entry, Journal } from './journal.ts'
-import { ask, type Notes, pause } from './notes.ts'
+import { type Observations, pause, request } from './observations.ts'
 
 export type Subjects = {
   readonly senders: readonly Hex[]
   readonly holders: readonly Hex[]
   readonly token: Hex
-  /** The nonce that a sender uses next, attempts included. */
+  /** Gives the next nonce of a sender, including attempts. */
   nextNonce(sender: Hex): number
-  /** Hashes that were taken, the newest last. */
+  /** The accepted hashes, the newest last. */
   readonly sent: readonly Hex[]
 }
 export type Around = {
   readonly url: string
   readonly dev: string
   readonly journal: Journal
-  readonly notes: Notes
+  readonly observations: Observations
   readonly subjects: Subjects
   readonly random: () => number
   readonly isOver: () => boolean
-  /** Where HAProxy has the address now. */
+  /** Gives the server at which HAProxy has the address now. */
   nodeOf(address: string): Promise<string>
-  /** From where each reader asks now, and since how many events. */
+  /** The present address of each reader, and the number of events before the reader took it. */
   readonly readers: Map<string, { readonly from: string; readonly round: number }>
 }
 
 const PACE_MS = 60
-/** Of a place that a replica names and the sequencer has not told this process yet. */
-const TOLD_MS = 15_000
-/** A block so old has to be known to every replica that is asked. */
+/** A FlashblockId of a replica must reach this process from the sequencer within this time. */
+const EMITTED_MS = 15_000
+/** Every replica that gets a request must know a block of this age. */
 const LATE_MS = 9_000
-/** Asked for within so many blocks of the head. */
+/** Requests reach this many blocks below the head. */
 const DEPTH = 25
 
 type Client = {
   readonly from: string
-  /** It says what it has seen. */
-  readonly isAsking: boolean
-  newest: Place | undefined
+  /** The client states the flashblock that it has seen. */
+  readonly isRequesting: boolean
+  newest: FlashblockId | undefined
 }
 type Question = readonly [method: string, params: readonly unknown[]]
-/** A question on `pending`, and what the chain says to it at a place. */
+/** A request on `pending`, with its expected result at a flashblock. */
 type Pending = {
   readonly question: Question
   isRight(result: unknown, at: Entry): boolean
   expected(at: Entry): string
 }
 
-/** Addresses of one reader: as many as fit into 127.0.23.0/24 beside those of seven others. */
+/** The addresses of one reader: as many as fit into 127.0.23.0/24 beside those of seven others. */
 const ADDRESSES = 30
 
 /**
- * Whenever something has happened it asks from another address: HAProxy sends each where it went first, and replicas that were away would never
- * be asked again. @param net the third byte of its addresses @param which of `of` readers of that net
+ * Reads alone, and changes the address after each event. HAProxy keeps an address at its first
+ * server, so replicas that were down would get no requests.
+ * @param net the third byte of its addresses
+ * @param which of `of` readers of that net
  */
 export async function readAlone(
   around: Around,
@@ -68,21 +77,21 @@ export async function readAlone(
     net,
     which,
     of,
-    isAsking,
+    isRequesting,
   }: {
     readonly net: number
     readonly which: number
     readonly of: number
-    readonly isAsking: boolean
+    readonly isRequesting: boolean
   },
 ): Promise<void> {
-  const { notes, readers } = around
+  const { observations, readers } = around
   const clientOf = (round: number): Client => {
     const from = `127.0.${net}.${which + 1 + of * (round % ADDRESSES)}`
     readers.set(`${net} ${which}`, { from, round })
-    return { from, isAsking, newest: undefined }
+    return { from, isRequesting, newest: undefined }
   }
-  let round = notes.ended()
+  let round = observations.ended()
   let client = clientOf(round)
   const judging = new Set<Promise<void>>()
   const judged = (work: Promise<void>) => {
@@ -90,11 +99,11 @@ export async function readAlone(
     void work.finally(() => judging.delete(work))
   }
   while (!around.isOver()) {
-    if (round !== notes.ended()) {
-      round = notes.ended()
+    if (round !== observations.ended()) {
+      round = observations.ended()
       client = clientOf(round)
     }
-    const isPending = isAsking || around.random() < 0.6
+    const isPending = isRequesting || around.random() < 0.6
     if (isPending) await readPending(around, client, judged)
     else await readSealed(around, client, judged)
     await pause(PACE_MS * 2 * around.random())
@@ -105,66 +114,80 @@ export async function readAlone(
 type Judged = (work: Promise<void>) => void
 
 async function readPending(around: Around, client: Client, judged: Judged): Promise<void> {
-  const { notes, url } = around
-  const asked = pendingQuestion(around)
-  const begun = performance.now()
+  const { observations, url } = around
+  const requested = pendingQuestion(around)
+  const started = performance.now()
   const before = client.newest
   const headers: Record<string, string> =
-    client.isAsking && before !== undefined
+    client.isRequesting && before !== undefined
       ? { 'x-min-flashblock': `${before.number}:${before.index}` }
       : {}
-  const body = bodyOf(...asked.question)
-  const said = await ask(notes, { url: `${url}/flashblocks`, body, from: client.from, headers })
+  const body = bodyOf(...requested.question)
+  const said = await request(observations, {
+    url: `${url}/flashblocks`,
+    body,
+    from: client.from,
+    headers,
+  })
   if (said === undefined) return
   if (said.result === undefined) {
-    refused(around, { client, question: asked.question, said, begun })
+    refused(around, { client, question: requested.question, said, started })
     return
   }
-  const place = placeOf(said.place)
-  if (place === undefined) {
-    notes.fault('wrong', `${client.from} ${asked.question[0]} at no place: "${said.place}"`)
-    return
-  }
-  if (before !== undefined && compare(place, before) < 0) {
-    const kind = client.isAsking ? 'backwards although asked' : 'backwards'
-    const after = `${before.number}:${before.index}`
-    notes.count(kind)
-    notes.fault(
-      kind,
-      `${client.from} saw ${said.place} after ${after}, asked at ${notes.seconds(begun)}`,
+  const flashblockId = flashblockIdOf(said.flashblockId)
+  if (flashblockId === undefined) {
+    observations.fault(
+      'wrong',
+      `${client.from} ${requested.question[0]} at no place: "${said.flashblockId}"`,
     )
-    if (!client.isAsking) notes.count(`backwards ${client.from}`)
+    return
   }
-  if (before === undefined || compare(place, before) > 0 || !client.isAsking) client.newest = place
-  judged(judgePending(around, { asked, said, client, begun }))
+  if (before !== undefined && compare(flashblockId, before) < 0) {
+    const kind = client.isRequesting ? 'backwards although asked' : 'backwards'
+    const after = `${before.number}:${before.index}`
+    observations.count(kind)
+    observations.fault(
+      kind,
+      `${client.from} saw ${said.flashblockId} after ${after}, asked at ${observations.seconds(started)}`,
+    )
+    if (!client.isRequesting) observations.count(`backwards ${client.from}`)
+  }
+  if (before === undefined || compare(flashblockId, before) > 0 || !client.isRequesting)
+    client.newest = flashblockId
+  judged(judgePending(around, { requested, said, client, started }))
 }
 
-/** Of a block that came whole there is no payload. */
-const placeOf = (text: string): Place | undefined =>
-  parsePlace(text.endsWith(':') ? `${text}0x0000000000000000` : text)
+/** A block that came as a whole has no payload. */
+const flashblockIdOf = (text: string): FlashblockId | undefined =>
+  parseFlashblockId(text.endsWith(':') ? `${text}0x0000000000000000` : text)
 
 async function judgePending(
-  { notes, journal, nodeOf }: Around,
-  { asked, said, client, begun }: { asked: Pending; said: Said; client: Client; begun: number },
+  { observations, journal, nodeOf }: Around,
+  {
+    requested,
+    said,
+    client,
+    started,
+  }: { requested: Pending; said: Said; client: Client; started: number },
 ): Promise<void> {
-  const at = await journal.reached(said.place, TOLD_MS)
-  const question = JSON.stringify(asked.question)
+  const at = await journal.reached(said.flashblockId, EMITTED_MS)
+  const question = JSON.stringify(requested.question)
   const what = async () =>
-    `${client.from} at ${await nodeOf(client.from)}, ${question} asked at ${notes.seconds(begun)}`
-  if (at === undefined && journal.isPassedOver(said.place)) {
-    notes.count('at a flashblock that the sequencer itself did not show')
+    `${client.from} at ${await nodeOf(client.from)}, ${question} asked at ${observations.seconds(started)}`
+  if (at === undefined && journal.isPassedOver(said.flashblockId)) {
+    observations.count('at a flashblock that the sequencer itself did not show')
     return
   }
   if (at === undefined) {
-    notes.fault('wrong', `${await what()}: nobody has told of ${said.place}`)
+    observations.fault('wrong', `${await what()}: nobody has told of ${said.flashblockId}`)
     return
   }
-  notes.count('compared on pending')
-  if (asked.isRight(said.result, at)) return
+  observations.count('compared on pending')
+  if (requested.isRight(said.result, at)) return
   const got = JSON.stringify(said.result).slice(0, 200)
-  notes.fault(
+  observations.fault(
     'wrong',
-    `${await what()} at ${said.place}: ${got}, expected ${asked.expected(at)}; ${journal.around(at)}`,
+    `${await what()} at ${said.flashblockId}: ${got}, expected ${requested.expected(at)}; ${journal.around(at)}`,
   )
 }
 
@@ -203,19 +226,22 @@ function pendingQuestion({ subjects, journal, random }: Around): Pending {
   return pick(kinds, random)()
 }
 
-/** It counts what waits: no less than the flashblock has, no more than was ever sent. */
+/**
+ * Makes a request for the nonce, which counts waiting transactions. It must be at least the
+ * flashblock's, and at most the number of sent ones.
+ */
 function nonceQuestion(
   sender: Hex,
   { subjects, journal }: Pick<Around, 'subjects' | 'journal'>,
 ): Pending {
-  const least = (at: Entry) => journal.nonce(sender, at.position)
+  const min = (at: Entry) => journal.nonce(sender, at.position)
   return {
     question: ['eth_getTransactionCount', [sender, 'pending']],
     isRight: (result, at) => {
       const nonce = Number(result)
-      return nonce >= least(at) && nonce <= subjects.nextNonce(sender)
+      return nonce >= min(at) && nonce <= subjects.nextNonce(sender)
     },
-    expected: (at) => `${least(at)} to ${subjects.nextNonce(sender)}`,
+    expected: (at) => `${min(at)} to ${subjects.nextNonce(sender)}`,
   }
 }
 
@@ -235,46 +261,49 @@ function blockQuestion(journal: Journal): Pending {
 }
 
 async function readSealed(around: Around, client: Client, judged: Judged): Promise<void> {
-  const { notes, url, journal, random } = around
+  const { observations, url, journal, random } = around
   const number = journal.canonical - Math.floor(random() * DEPTH)
   const canonicalAt = journal.canonicalAt(number)
   if (canonicalAt === undefined) return
   const question = sealedQuestion(around, number)
-  const begun = performance.now()
-  // On a late replica a young block may be pending there, with a momentary hash.
-  const path = begun - canonicalAt < LATE_MS || random() < 0.5 ? '/' : '/flashblocks'
+  const started = performance.now()
+  // On a late replica a young block may be pending, with a partial hash.
+  const path = started - canonicalAt < LATE_MS || random() < 0.5 ? '/' : '/flashblocks'
   const body = bodyOf(...question)
-  const said = await ask(notes, { url: `${url}${path}`, body, from: client.from })
+  const said = await request(observations, { url: `${url}${path}`, body, from: client.from })
   if (said === undefined) return
   const reply = JSON.parse(said.text) as Reply
   if (reply.error !== undefined || isNotThere(reply.result)) {
-    if (begun - canonicalAt < LATE_MS) notes.count('late')
-    else refused(around, { client, question, said, begun })
+    if (started - canonicalAt < LATE_MS) observations.count('late')
+    else refused(around, { client, question, said, started })
     return
   }
-  judged(judgeSealed(around, { client, question, reply, begun }))
+  judged(judgeSealed(around, { client, question, reply, started }))
 }
 
-/** Nothing, or a transaction that waits. */
+/** Whether the result is empty, or a waiting transaction. */
 const isNotThere = (result: unknown): boolean =>
   result === null || (result as { readonly blockNumber?: unknown }).blockNumber === null
 
 async function judgeSealed(
-  { dev, notes, nodeOf }: Around,
-  asked: {
+  { dev, observations, nodeOf }: Around,
+  requested: {
     readonly client: Client
     readonly question: Question
     readonly reply: Reply
-    readonly begun: number
+    readonly started: number
   },
 ): Promise<void> {
-  const { client, question, reply, begun } = asked
-  const { replies } = await askBatch(`${dev}/`, [question])
-  notes.count('compared on blocks')
+  const { client, question, reply, started } = requested
+  const { replies } = await sendRequest(`${dev}/`, [question])
+  observations.count('compared on blocks')
   const expected = replies[0]!.result
   if (isDeepStrictEqual(expected, reply.result)) return
-  const what = `${client.from} at ${await nodeOf(client.from)}, ${JSON.stringify(question)} asked at ${notes.seconds(begun)}`
-  notes.fault('wrong', `${what}: ${differences(reply.result, expected).slice(0, 5).join('; ')}`)
+  const what = `${client.from} at ${await nodeOf(client.from)}, ${JSON.stringify(question)} asked at ${observations.seconds(started)}`
+  observations.fault(
+    'wrong',
+    `${what}: ${differences(reply.result, expected).slice(0, 5).join('; ')}`,
+  )
 }
 
 function sealedQuestion({ subjects, journal, random }: Around, number: number): Question {
@@ -305,20 +334,20 @@ function sealedQuestion({ subjects, journal, random }: Around, number: number): 
   return pick(kinds, random)()
 }
 
-/** −32001 of a client that asks for what it has seen is what it asked for. */
+/** Judges a refusal. −32001 is right for a client that states the flashblock it has seen. */
 function refused(
-  { notes }: Around,
+  { observations }: Around,
   {
     client,
     question,
     said,
-    begun,
-  }: { client: Client; question: Question; said: Said; begun: number },
+    started,
+  }: { client: Client; question: Question; said: Said; started: number },
 ): void {
-  if (client.isAsking && said.text.includes('-32001')) {
-    notes.count('not that new yet')
+  if (client.isRequesting && said.text.includes('-32001')) {
+    observations.count('not that new yet')
     return
   }
-  const what = `${client.from} ${JSON.stringify(question)} asked at ${notes.seconds(begun)}`
-  notes.fault('refused', `${what}: ${said.status} ${said.text.slice(0, 300)}`)
+  const what = `${client.from} ${JSON.stringify(question)} asked at ${observations.seconds(started)}`
+  observations.fault('refused', `${what}: ${said.status} ${said.text.slice(0, 300)}`)
 }

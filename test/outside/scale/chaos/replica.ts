@@ -1,21 +1,22 @@
-/** One of the replicas: a place that stays the same however often its process is killed, stopped and started again. */
+/** A replica stays the same, however often its process is killed, stopped and restarted. */
 
+import { metricsUrl, readMetrics } from '../../../kit/metrics.ts'
 import { type RunningNode, startNode } from '../../../kit/node.ts'
 import type { Cuttable } from '../../follow/cuts.ts'
 
 export const DRAIN_MS = 3_000
 
 export type Replica = {
-  /** Of the server in haproxy.cfg. */
+  /** The name of its server in haproxy.cfg. */
   readonly name: string
   readonly url: string
   readonly agentPort: number
-  /** Between the sequencer's feed and this one. */
+  /** The connection between the sequencer's feed and the replica. */
   readonly line: Cuttable
   readonly adminUrl: string
   node: RunningNode
-  /** In the same directory, on the same port. */
-  again(): Promise<void>
+  /** Restarts the node in the same directory, on the same port. */
+  restart(): Promise<void>
 }
 
 export type ReplicaFlags = {
@@ -25,7 +26,7 @@ export type ReplicaFlags = {
   readonly adminPort: number
   readonly line: Cuttable
   readonly datadir: string
-  /** Of all replicas. */
+  /** The flags of all replicas. */
   readonly shared: readonly string[]
 }
 
@@ -41,22 +42,23 @@ export async function startReplica(flags: ReplicaFlags): Promise<Replica> {
       'follow',
     )
   const replica: Replica = {
-    ...{ name, url: `http://127.0.0.1:${port}`, agentPort, line },
-    adminUrl: `http://127.0.0.1:${adminPort}/metrics`,
+    name,
+    url: `http://127.0.0.1:${port}`,
+    agentPort,
+    line,
+    adminUrl: metricsUrl(adminPort),
     node: await start(),
-    async again() {
+    async restart() {
       replica.node = await start()
     },
   }
   return replica
 }
 
-/** A metric without labels; undefined while nobody answers. */
+/** Reads a metric; undefined: the node does not respond, or the metric is absent. */
 export async function metricOf({ adminUrl }: Replica, name: string): Promise<number | undefined> {
   try {
-    const text = await (await fetch(adminUrl, { signal: AbortSignal.timeout(1_000) })).text()
-    const found = new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (\\S+)$`, 'm').exec(text)
-    return found === null ? undefined : Number(found[1])
+    return (await readMetrics(adminUrl, AbortSignal.timeout(1_000))).get(name)
   } catch {
     return undefined
   }

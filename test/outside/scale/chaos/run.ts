@@ -1,4 +1,7 @@
-/** All clients of the test on one world: they begin together, and end together when nothing is sent any more. */
+/**
+ * All clients of the test run on one world: they start together, and end together after the last
+ * transaction.
+ */
 import { type Hex, numberToHex, pad } from 'viem'
 import { call } from '../../../kit/node.ts'
 import { until } from '../../follow/nodes.ts'
@@ -6,9 +9,9 @@ import { TOKEN_CREATION } from '../../soak/token.ts'
 import { dealtMany } from '../dealt.ts'
 import type { Scene } from './events.ts'
 import { openJournal } from './journal.ts'
-import { askTooMuch } from './limited.ts'
-import { listen, KINDS as TOLD } from './listeners.ts'
-import { createNotes, endConnections, pause } from './notes.ts'
+import { requestTooMuch } from './limited.ts'
+import { KINDS as EMITTED, listen } from './listeners.ts'
+import { createObservations, endConnections, pause } from './observations.ts'
 import { type Around, readAlone } from './readers.ts'
 import { createSenders, type Sending, send, sign } from './senders.ts'
 import { sendByViem, startWatchers } from './stock.ts'
@@ -17,16 +20,16 @@ import type { World } from './world.ts'
 const HOLDERS = 12
 const SENDERS = 3
 const READERS = 8
-/** Addresses of the caller who asks too often. */
+/** The number of addresses of the caller who exceeds the limit. */
 const GREEDY = 6
-/** Of each kind. */
+/** The number of listeners of each kind. */
 const LISTENERS = 2
 const WAIT_MS = 20_000
 
-export type Run = Awaited<ReturnType<typeof begin>>
+export type Run = Awaited<ReturnType<typeof start>>
 
-export async function begin(world: World, random: () => number) {
-  const notes = createNotes()
+export async function start(world: World, random: () => number) {
+  const observations = createObservations()
   const holders = Array.from({ length: HOLDERS }, (_, at) =>
     pad(numberToHex(0x20_0000 + at), { size: 20 }),
   )
@@ -41,64 +44,91 @@ export async function begin(world: World, random: () => number) {
   let isSending = true
   const sent: Hex[] = []
   const sending: Sending = {
-    ...{ url, dev, notes, token, holders, sent, random, isOver: () => !isSending },
+    url,
+    dev,
+    observations,
+    token,
+    holders,
+    sent,
+    random,
+    isOver: () => !isSending,
   }
   const around: Around = {
-    ...{ url, dev, journal, notes, random, isOver: () => isOver },
+    url,
+    dev,
+    journal,
+    observations,
+    random,
+    isOver: () => isOver,
     nodeOf: async (address) => (await world.balancer.stuck()).get(address) ?? 'none',
     readers: new Map(),
     subjects: {
-      ...{ senders: addresses, holders, token, sent },
+      senders: addresses,
+      holders,
+      token,
+      sent,
       nextNonce: (sender) => senders.find(({ account }) => account.address === sender)!.nonce,
     },
   }
   let scene: Scene | undefined
   const all = [
     ...senders.map((one) => send(sending, one)),
-    sendByViem({ url, notes, isOver: () => !isSending }),
+    sendByViem({ url, observations, isOver: () => !isSending }),
     ...Array.from({ length: READERS }, (_, which) =>
-      readAlone(around, { net: 23, which, of: READERS, isAsking: false }),
+      readAlone(around, { net: 23, which, of: READERS, isRequesting: false }),
     ),
     ...Array.from({ length: READERS }, (_, which) =>
-      readAlone(around, { net: 24, which, of: READERS, isAsking: true }),
+      readAlone(around, { net: 24, which, of: READERS, isRequesting: true }),
     ),
   ]
-  const limited = askTooMuch({ url, addresses: greedy, notes, isOver: () => isOver }, () =>
-    scene?.newReplica === undefined ? world.replicas : [...world.replicas, scene.newReplica],
+  const limited = requestTooMuch(
+    { url, addresses: greedy, observations, isOver: () => isOver },
+    () =>
+      scene?.newReplica === undefined ? world.replicas : [...world.replicas, scene.newReplica],
   )
-  const listeners = TOLD.flatMap((kind, which) =>
+  const listeners = EMITTED.flatMap((kind, which) =>
     Array.from({ length: LISTENERS }, (_, at) =>
-      listen({ url, journal, notes }, kind, `127.0.25.${which * LISTENERS + at + 1}`),
+      listen({ url, journal, observations }, kind, `127.0.25.${which * LISTENERS + at + 1}`),
     ),
   )
-  const watchers = startWatchers({ url, notes, isOver: () => isOver })
+  const watchers = startWatchers({ url, observations, isOver: () => isOver })
   return {
-    ...{ notes, journal, listeners, watchers, sent, limited },
-    /** Every reader has moved on since the last event, and was sent to a replica: HAProxy knows all of them. */
+    observations,
+    journal,
+    listeners,
+    watchers,
+    sent,
+    limited,
+    /**
+     * Whether every reader has changed its address since the last event, and HAProxy has assigned
+     * all of them.
+     */
     isSettled: () =>
       until(async () => {
         const stuck = await world.balancer.stuck()
         return [...around.readers.values()].every(
-          ({ from, round }) => round === notes.ended() && stuck.has(from),
+          ({ from, round }) => round === observations.ended() && stuck.has(from),
         )
       }, WAIT_MS),
     onScene(one: Scene) {
       scene = one
     },
-    /** Nothing is sent any more; who listens hears of what there was. */
+    /** Ends the senders, and waits until the listeners have received everything. */
     async end() {
       isSending = false
       await Promise.all(all.slice(0, SENDERS + 1))
       const head = journal.canonical
-      const isHeard = async () =>
+      const isReceived = async () =>
         watchers.every(({ heights }) => (heights.at(-1) ?? 0) >= head) && journal.canonical > head
-      await until(isHeard, WAIT_MS)
-      // Before the chain stands still: HAProxy sends nobody to replicas without news.
+      await until(isReceived, WAIT_MS)
+      // The readers end before the chain stands still, because HAProxy sends no requests to
+      // replicas without news.
       isOver = true
       await Promise.all([...all, limited])
       await call(`${dev}/`, 'dev_pause')
-      // The pause seals a block. A replica that has the sealed block before its last flashblock does not tell that flashblock, and nothing later would
-      // show that this is why. So the last one is of a block that is not sealed.
+      // The pause seals a block. A replica that has the sealed block before its last flashblock
+      // does not emit that flashblock. No later event would give the reason. So the last flashblock
+      // must belong to a block that is not sealed.
       await call(`${dev}/`, 'dev_step')
       await pause(QUIET_MS)
       for (const one of listeners) one.stop()
@@ -109,7 +139,7 @@ export async function begin(world: World, random: () => number) {
     },
   }
 }
-/** Everybody hears of the last flashblock of a chain that stands still. */
+/** All listeners receive the last flashblock of a paused chain within this time. */
 const QUIET_MS = 3_000
 
 async function deploy(

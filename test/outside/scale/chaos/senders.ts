@@ -1,4 +1,7 @@
-/** Clients that send through HAProxy, each for an account of its own: what was taken is in the chain, and its receipt comes. */
+/**
+ * These clients send through HAProxy, each from its own account. An accepted transaction must be in
+ * the chain, and its receipt must come.
+ */
 import type { Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
@@ -6,13 +9,13 @@ import type { Reply } from '../../../kit/batch.ts'
 import { bodyOf } from '../../../kit/client.ts'
 import { call } from '../../../kit/node.ts'
 import { transferTo } from '../../soak/token.ts'
-import { ask, type Notes, pause } from './notes.ts'
+import { type Observations, pause, request } from './observations.ts'
 
 export type Sender = { readonly account: PrivateKeyAccount; nonce: number; readonly from: string }
 export type Sending = {
   readonly url: string
   readonly dev: string
-  readonly notes: Notes
+  readonly observations: Observations
   readonly token: Hex
   readonly holders: readonly Hex[]
   readonly sent: Hex[]
@@ -22,7 +25,7 @@ export type Sending = {
 
 const PACE_MS = 250
 const RECEIPT_MS = 15_000
-/** After which a transaction that somebody has forwarded before it died is in the txpool, or nowhere. */
+/** After this time a transaction that a dead replica had forwarded is in the txpool, or lost. */
 const SETTLED_MS = 1_500
 
 export const createSenders = (count: number): Sender[] =>
@@ -37,8 +40,12 @@ export const sign = (
   fields: { readonly to?: Hex; readonly data?: Hex; readonly value?: bigint },
 ): Promise<Hex> =>
   account.signTransaction({
-    ...{ chainId: 196, type: 'eip1559', nonce, gas: 200_000n },
-    ...{ maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 1_000_000n },
+    chainId: 196,
+    type: 'eip1559',
+    nonce,
+    gas: 200_000n,
+    maxFeePerGas: 10n ** 11n,
+    maxPriorityFeePerGas: 1_000_000n,
     ...fields,
   })
 
@@ -51,15 +58,15 @@ export async function send(around: Sending, sender: Sender): Promise<void> {
 }
 
 async function sendOne(around: Sending, sender: Sender): Promise<Hex | undefined> {
-  const { notes, random, holders, token } = around
+  const { observations, random, holders, token } = around
   const holder = holders[Math.floor(random() * holders.length)]!
   const raw = await sign(
     sender,
     random() < 0.6 ? { to: token, data: transferTo(holder, 1n) } : { to: holder, value: 1n },
   )
   sender.nonce++
-  const begun = performance.now()
-  const said = await ask(notes, {
+  const started = performance.now()
+  const said = await request(observations, {
     url: `${around.url}/flashblocks`,
     body: bodyOf('eth_sendRawTransaction', [raw]),
     from: sender.from,
@@ -69,9 +76,9 @@ async function sendOne(around: Sending, sender: Sender): Promise<Hex | undefined
     return said.result as Hex
   }
   if (said !== undefined)
-    notes.fault(
+    observations.fault(
       'refused',
-      `${sender.from} sent nonce ${sender.nonce - 1} at ${notes.seconds(begun)}: ${said.text}`,
+      `${sender.from} sent nonce ${sender.nonce - 1} at ${observations.seconds(started)}: ${said.text}`,
     )
   await pause(SETTLED_MS)
   const next = await call(`${around.dev}/flashblocks`, 'eth_getTransactionCount', [
@@ -82,12 +89,12 @@ async function sendOne(around: Sending, sender: Sender): Promise<Hex | undefined
   return undefined
 }
 
-/** A receipt that was shown stays. */
+/** Waits for a receipt, which must stay once it is visible. */
 async function receiptOf(around: Sending, { from }: Sender, hash: Hex): Promise<void> {
-  const { notes } = around
-  const begun = performance.now()
-  while (performance.now() - begun < RECEIPT_MS) {
-    const said = await ask(notes, {
+  const { observations } = around
+  const started = performance.now()
+  while (performance.now() - started < RECEIPT_MS) {
+    const said = await request(observations, {
       url: `${around.url}/flashblocks`,
       body: bodyOf('eth_getTransactionReceipt', [hash]),
       from,
@@ -95,17 +102,20 @@ async function receiptOf(around: Sending, { from }: Sender, hash: Hex): Promise<
     if (said === undefined) continue
     const { result, error } = JSON.parse(said.text) as Reply
     if (error !== undefined) {
-      notes.fault('refused', `${from} asked for the receipt of ${hash}: ${said.text}`)
+      observations.fault('refused', `${from} asked for the receipt of ${hash}: ${said.text}`)
       return
     }
     if (result !== null) {
-      notes.count('receipts')
+      observations.count('receipts')
       const { status } = result as { readonly status: string }
-      if (status !== '0x1') notes.fault('wrong', `${from} ${hash} has status ${status}`)
+      if (status !== '0x1') observations.fault('wrong', `${from} ${hash} has status ${status}`)
       return
     }
-    notes.count('receipts that were not there yet')
+    observations.count('receipts that were not there yet')
     await pause(20)
   }
-  notes.fault('wrong', `${from} no receipt of ${hash}, taken at ${notes.seconds(begun)}`)
+  observations.fault(
+    'wrong',
+    `${from} no receipt of ${hash}, taken at ${observations.seconds(started)}`,
+  )
 }

@@ -1,4 +1,7 @@
-/** viem and ethers as an application uses them, with their defaults of trying again. Who has a WebSocket of ethers makes a new one when it ends. */
+/**
+ * viem and ethers are used like in an application, with their default retries. A client with an
+ * ethers WebSocket makes a new one when it ends.
+ */
 import {
   createPublicClient,
   createWalletClient,
@@ -12,12 +15,16 @@ import { xLayer } from 'viem/chains'
 import { DEV_ACCOUNTS } from '../../../../engine/chainspec/dev-accounts.ts'
 import { JsonRpcProvider, WebSocketProvider } from '../../../clients/ethers.ts'
 import { until } from '../../follow/nodes.ts'
-import { type Notes, pause } from './notes.ts'
+import { type Observations, pause } from './observations.ts'
 
-type Around = { readonly url: string; readonly notes: Notes; readonly isOver: () => boolean }
+type Around = {
+  readonly url: string
+  readonly observations: Observations
+  readonly isOver: () => boolean
+}
 export type Watcher = {
   readonly name: string
-  /** Heights in the order in which they were told. */
+  /** The heights in order of arrival. */
   readonly heights: number[]
   stop(): Promise<void> | void
 }
@@ -34,7 +41,7 @@ export function startWatchers({ url, isOver }: Around): readonly Watcher[] {
     const stop = client.watchBlocks({
       emitMissed: true,
       onBlock: ({ number }) => void heights.push(Number(number)),
-      // It tries again by itself.
+      // viem retries by itself.
       onError: () => {},
     })
     return { name, heights, stop }
@@ -86,38 +93,42 @@ function ethersSocket(url: string, isOver: () => boolean): Watcher {
   }
 }
 
-/** One transaction after another, each waited for as an application does. */
-export async function sendByViem({ url, notes, isOver }: Around): Promise<void> {
+/** Sends one transaction after another, and awaits each like an application. */
+export async function sendByViem({ url, observations, isOver }: Around): Promise<void> {
   const account = privateKeyToAccount(DEV_ACCOUNTS.at(-1)!.privateKey as Hex)
   const transport = http(`${url}/flashblocks`)
   const wallet = createWalletClient({ account, chain: xLayer, transport })
   const client = createPublicClient({ chain: xLayer, transport, pollingInterval: POLL_MS })
   for (; !isOver(); await pause(BETWEEN_SENDS_MS)) {
-    const begun = performance.now()
+    const started = performance.now()
     try {
       const hash = await wallet.sendTransaction({ to: account.address, value: 1n })
       const { status } = await client.waitForTransactionReceipt({ hash, timeout: RECEIPT_MS })
-      notes.count('receipts by viem')
-      if (status !== 'success') notes.fault('wrong', `viem: ${hash} has status ${status}`)
+      observations.count('receipts by viem')
+      if (status !== 'success') observations.fault('wrong', `viem: ${hash} has status ${status}`)
     } catch (error) {
       const text = (error as Error).message.split('\n').slice(0, 8).join(' ')
-      // Sent again by viem when it was on its way to one that was killed.
-      const isOfKilled = notes.happenings.some(
-        ({ kind, from }) => kind === 'kill' && begun <= from && from <= performance.now(),
+      // viem had resent a transaction on its way to a killed replica.
+      const isOfKilled = observations.happenings.some(
+        ({ kind, from }) => kind === 'kill' && started <= from && from <= performance.now(),
       )
-      notes.count('sends by viem that failed with a killed replica', isOfKilled ? 1 : 0)
-      if (!isOfKilled) notes.fault('client', `viem at ${notes.seconds(begun)}: ${text}`)
+      observations.count('sends by viem that failed with a killed replica', isOfKilled ? 1 : 0)
+      if (!isOfKilled)
+        observations.fault('client', `viem at ${observations.seconds(started)}: ${text}`)
     }
   }
 }
 
-/** All heights from the first to the last; sockets are told of what comes while they are there, whose client asks for nothing that it missed. */
-export function wrongHeights({ name, heights }: Watcher, isWhole: boolean): readonly string[] {
+/**
+ * Finds missing heights. A socket client sees only the blocks of its connection, because it does
+ * not request what it missed.
+ */
+export function wrongHeights({ name, heights }: Watcher, isComplete: boolean): readonly string[] {
   const wrong: string[] = []
   for (const [at, height] of heights.entries()) {
     const before = heights[at - 1]
     if (before === undefined || height === before + 1) continue
-    if (!isWhole && height > before) continue
+    if (!isComplete && height > before) continue
     wrong.push(`${name}: ${height} after ${before}`)
   }
   return wrong

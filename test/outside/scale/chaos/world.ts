@@ -1,4 +1,7 @@
-/** A sequencer, three replicas behind HAProxy with the file that operators get, and Redis. */
+/**
+ * The world has a sequencer, three replicas behind HAProxy with the file that operators get, and
+ * Redis.
+ */
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
@@ -12,21 +15,21 @@ import { type Balancer, startBalancer } from '../balancer.ts'
 import { bootstrap } from './bootstrap.ts'
 import { type Replica, startReplica } from './replica.ts'
 
-/** Points a second of the caller who asks too often. */
+/** The points a second of the caller who exceeds the limit. */
 export const LIMIT = 100
 export const KEY = 'greedy-0123456789abcdef'
-/** Followers start in seconds; a machine that does more takes longer. */
+/** Followers start in seconds; a loaded machine takes longer. */
 const UP_MS = 60_000
 
 export type World = {
   readonly dev: RunningNode
   readonly balancer: Balancer
   readonly replicas: readonly [Replica, Replica, Replica]
-  readonly redis: { kill(): void; again(): Promise<void> }
-  /** All of these are asked by HAProxy. */
+  readonly redis: { kill(): void; restart(): Promise<void> }
+  /** Waits until HAProxy uses all of these. */
   up(names: readonly string[]): Promise<boolean>
   upNow(): Promise<readonly string[]>
-  /** Not there before: it is started as `node4`, and becomes one of them. */
+  /** Starts the new replica `node4` and adds it to the world. */
   startNew(): Promise<Replica>
   stop(): Promise<readonly (number | NodeJS.Signals)[]>
 }
@@ -44,8 +47,12 @@ export async function startWorld(): Promise<World> {
   const shared = sharedFlags(dev, { genesis: join(devDir, 'genesis.json'), redisPort, tokenFile })
   const start = async (name: string, datadir = temporary(`chaos-${name}`)) =>
     startReplica({
-      ...{ name, datadir, shared, line: await cuttable(Number(new URL(dev.url).port)) },
-      ...{ port: await portOf(name), agentPort: await portOf(`${name} agent`) },
+      name,
+      datadir,
+      shared,
+      line: await cuttable(Number(new URL(dev.url).port)),
+      port: await portOf(name),
+      agentPort: await portOf(`${name} agent`),
       adminPort: await freePort(),
     })
   const ports = new Map<string, Promise<number>>()
@@ -66,10 +73,14 @@ export async function startWorld(): Promise<World> {
       return names.every((name) => those.includes(name))
     }, UP_MS)
   return {
-    ...{ dev, balancer, replicas, up, upNow },
+    dev,
+    balancer,
+    replicas,
+    up,
+    upNow,
     redis: {
       kill: () => void redis.kill('SIGKILL'),
-      async again() {
+      async restart() {
         redis = await startRedis(redisPort)
       },
     },
