@@ -16,6 +16,7 @@ import type { UpstreamLimits } from '../../../engine/sources/upstream/limits.ts'
 import { createTracker, type Tracker } from '../../../engine/sources/upstream/tracker.ts'
 import type { TrackerStatus, TrackerTimes } from '../../../engine/sources/upstream/tracker-types.ts'
 import type { WriterEffect, WriterEvent } from '../../../engine/sources/writer/types.ts'
+import { ViewError } from '../../../engine/state/reader.ts'
 import type { StoreReader } from '../../../engine/storage/types.ts'
 import { differenceOf } from '../../../workers/follower/checks.ts'
 import { failureOf } from '../../../workers/follower/fetcher.ts'
@@ -86,6 +87,8 @@ export function createFollower(options: FollowerOptions): Follower {
   const counts = new Map<string, number>()
   const count = (what: string, by: number) => counts.set(what, (counts.get(what) ?? 0) + by)
   let halted: Follower['halted']
+  /** A stopped follower reads and reports nothing, like an ended process. */
+  let isStopped = false
   const depths = lazy && createDepths(lazy.mode, lazy.probed)
   const tracker = recording(options.onEnding, {
     upstreams,
@@ -128,7 +131,10 @@ export function createFollower(options: FollowerOptions): Follower {
       depths: depths!,
       undoBlocks: options.undoBlocks,
       lagBlocks: limits.upstreamLagBlocks,
-      known: () => knownNow(reader, options.store),
+      known() {
+        if (isStopped) throw new ViewError('gone', 'the process has ended')
+        return knownNow(reader, options.store)
+      },
       warn() {},
       resync(resyncStart) {
         driver.notify({ type: 'beginning' })
@@ -139,7 +145,7 @@ export function createFollower(options: FollowerOptions): Follower {
     async check() {
       options.onCheck(true)
       await beginner?.check()
-      options.onCheck(false)
+      if (!isStopped) options.onCheck(false)
     },
   }
   const late = depths && createLateProbes({ beginner: check, depths, askable, clock })
@@ -193,6 +199,7 @@ export function createFollower(options: FollowerOptions): Follower {
       else compare(effect).catch(onBug)
     },
     stop() {
+      isStopped = true
       driver.stop()
       fetcher?.close()
     },
