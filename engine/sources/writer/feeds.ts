@@ -28,24 +28,29 @@ export function receive(state: WriterState, packet: FeedPacket): Received {
     return { ...packet, sent: isComplete ? known.inRow : undefined }
   }
   const { payloadId, index, base, blockNumber } = message
-  const { inRow, hasHole, areSubblocks } = known ?? NOTHING_SENT
+  const { inRow, hasHole, areSubblocks, isHeightKnown } = known ?? NOTHING_SENT
   const height = base?.blockNumber ?? blockNumber
   if (message.targetIndex > 0) run.announcesEnds = true
   const isOld = height !== undefined && height <= BigInt(state.chain.canonical.handle.number)
   if (!isOld) recordNews(run, { digest: packet.digest, nowMs: state.options.now() })
   const before = run.payloads.at(-1)
-  const others = run.payloads.filter((payload) => payload !== known)
+  const areHeightsKnown = run.payloads.every((payload) => payload.isHeightKnown)
   const payload = {
     payloadId,
+    isHeightKnown: isHeightKnown || height !== undefined,
     inRow: index === inRow ? inRow + 1 : inRow,
     hasHole: hasHole || index > inRow,
     areSubblocks: areSubblocks && isSubblock(message),
   }
-  run.payloads = [...others, payload].slice(-MAX_PAYLOADS)
-  return base === undefined || known === before ? packet : { ...packet, before }
+  run.payloads =
+    known === undefined
+      ? [...run.payloads, payload].slice(-MAX_PAYLOADS)
+      : run.payloads.map((other) => (other === known ? payload : other))
+  const isFirst = base !== undefined && known === undefined
+  return isFirst && areHeightsKnown ? { ...packet, before } : packet
 }
 
-const NOTHING_SENT = { inRow: 0, hasHole: false, areSubblocks: true }
+const NOTHING_SENT = { inRow: 0, hasHole: false, areSubblocks: true, isHeightKnown: false }
 
 /**
  * A flashblock is news by its digest, because a wrong flashblock may have used its index before.

@@ -8,12 +8,17 @@ import type { FeedPacket } from './types.ts'
 export type Received = FeedPacket & {
   /** For an End: flashblocks of the payload that the feed has sent; undefined: some were lost. */
   readonly sent?: number | undefined
-  /** For an index 0: the payload that the feed sent before. */
+  /**
+   * For an index 0: the payload that the feed began before. undefined if another payload of unknown
+   * height may have begun in between.
+   */
   readonly before?: SentPayload | undefined
 }
 /** Flashblocks of one payload that a feed has sent. */
 export type SentPayload = {
   readonly payloadId: string
+  /** Without its index 0 and metadata the height of a payload is unknown. */
+  readonly isHeightKnown: boolean
   /** Flashblocks in a row from index 0. */
   readonly inRow: number
   /** Other flashblocks of the payload may have been lost. */
@@ -31,7 +36,7 @@ export type FeedRun = {
   newsAtMs: number
   /** Digests of the newest flashblocks above canonical, oldest first. A repetition is no news. */
   readonly digests: bigint[]
-  /** The newest payloads that the feed has sent. The last one had the newest flashblock. */
+  /** The newest payloads, in the order in which the feed began them. */
   payloads: readonly SentPayload[]
   /** Whether the feed announces the end of a payload, by End or target index. */
   announcesEnds: boolean

@@ -174,6 +174,24 @@ describe('the base of the next block', () => {
     expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 0] })
   })
 
+  test.each([
+    ['after the block’s own', true, 1],
+    ['after the block’s own, without a height', false, 1],
+    ['before the block’s own, without a height', false, 0],
+  ])('is not believed when the feed sent another payload %s', async (_, hasHeight, place) => {
+    const world = await worldOf()
+    const [zero] = unannounced(a[1]!) as [Flashblock]
+    const blockNumber = hasHeight ? 2n : undefined
+    const [, one] = unannounced(b[0]!) as [Flashblock, Flashblock]
+    const other = { ...one, payloadId: '0x0300000000000077', blockNumber }
+    for (const message of [zero, zero].toSpliced(place, 0, other)) await world.packet(message)
+    await world.packet(a[2]!.flashblocks[0]!)
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 0] })
+    await sealWithRoots(world, a[1]!)
+    await world.settle({ ticks: true })
+    expect(world.heads()).toMatchObject({ canonical: at(a[1]!), pending: [3, 0] })
+  })
+
   test('is not believed while a flashblock of the block is buffered', async () => {
     const world = await worldOf({ isMissing: true })
     await world.apply({ type: 'feed', feed: 1, isConnected: true })
