@@ -41,4 +41,4 @@ export function createAnnouncements(onNews: () => void): Announcements {
 }
 
 const isUsed = (outcome: Outcome): boolean =>
-  'error' in outcome && outcome.error.message.startsWith('nonce too low')
+  'error' in outcome && outcome.error.code === 'nonceTooLow'

@@ -3,7 +3,7 @@
  * here.
  */
 import type { Rules } from '../chainspec/types.ts'
-import type { InvalidTransaction } from '../execution/transaction/types.ts'
+import { type InvalidTransaction, refusal } from '../execution/transaction/invalid.ts'
 import { type BlobSidecar, CELLS_PER_BLOB, versionedHash } from '../primitives/blob-sidecar.ts'
 import { bytesToHex } from '../primitives/hex.ts'
 import type { BlobTransaction } from '../primitives/transaction.ts'
@@ -17,14 +17,10 @@ export function checkSidecar(
   rules: Rules,
 ): InvalidTransaction | undefined {
   const { blobVersionedHashes: hashes, maxFeePerBlobGas } = transaction
-  if (maxFeePerBlobGas < MIN_BLOB_FEE)
-    return invalid(
-      `transaction gas price below minimum: blob fee cap ${maxFeePerBlobGas}, minimum needed ${MIN_BLOB_FEE}`,
-    )
-  if (sidecar === undefined) return invalid('missing sidecar in blob transaction')
+  if (maxFeePerBlobGas < MIN_BLOB_FEE) return refusal.blobFeeTooLow(maxFeePerBlobGas, MIN_BLOB_FEE)
+  if (sidecar === undefined) return refusal.sidecar('missing sidecar in blob transaction')
   const limit = rules.maxBlobsOfTransaction ?? Number(rules.blobs?.max ?? 0n)
-  if (hashes.length > limit)
-    return invalid(`transaction blob limit exceeded: blob count ${hashes.length}, limit ${limit}`)
+  if (hashes.length > limit) return refusal.tooManyBlobs(hashes.length, limit)
   return checkHashes(hashes, sidecar.commitments) ?? checkSidecarForm(sidecar, rules)
 }
 
@@ -39,7 +35,7 @@ export function checkBlobReplacement(
     ['gas tip cap', old.maxPriorityFeePerGas, now.maxPriorityFeePerGas],
     ['blob gas fee cap', old.maxFeePerBlobGas, now.maxFeePerBlobGas],
   ]
-  const underpriced = (why: string) => invalid(`replacement transaction underpriced: new tx ${why}`)
+  const underpriced = (why: string) => refusal.replacementUnderpriced(`: new tx ${why}`)
   for (const [name, before, after] of fees)
     if (after <= before) return underpriced(`${name} ${after} <= ${before} queued`)
   for (const [name, before, after] of fees)
@@ -51,20 +47,19 @@ export function checkBlobReplacement(
 }
 
 const MIN_BLOB_FEE = 1n
-const invalid = (message: string): InvalidTransaction => ({ why: 'input', message })
 
 function checkHashes(
   hashes: BlobTransaction['blobVersionedHashes'],
   commitments: BlobSidecar['commitments'],
 ): InvalidTransaction | undefined {
   if (commitments.length !== hashes.length)
-    return invalid(
+    return refusal.sidecar(
       `invalid number of ${commitments.length} blob commitments compared to ${hashes.length} blob hashes`,
     )
   for (const [index, hash] of hashes.entries()) {
     const computed = versionedHash(commitments[index]!)
     if (!equalBytes(computed, hash))
-      return invalid(
+      return refusal.sidecar(
         `blob ${index}: computed hash ${bytesToHex(computed)} mismatches transaction one ${bytesToHex(hash)}`,
       )
   }
@@ -79,12 +74,12 @@ function checkSidecarForm(sidecar: BlobSidecar, rules: Rules): InvalidTransactio
   const wantedProofs = commitments.length * (version === 1 ? CELLS_PER_BLOB : 1)
   if (proofs.length !== wantedProofs)
     return wrongForm(`invalid number of ${proofs.length} blob proofs expected ${wantedProofs}`)
-  if (blobs.length === 0) return invalid('blobless blob transaction')
+  if (blobs.length === 0) return refusal.sidecar('blobless blob transaction')
   if (blobs.length !== commitments.length)
-    return invalid(
+    return refusal.sidecar(
       `invalid number of ${blobs.length} blobs compared to ${commitments.length} commitments`,
     )
   return undefined
 }
 
-const wrongForm = (why: string) => invalid(`Wrong sidecar format: ${why}`)
+const wrongForm = (why: string) => refusal.sidecar(`Wrong sidecar format: ${why}`)

@@ -1,5 +1,5 @@
 /** The txpool: accepted transactions that are not final yet. It has no thread, clock or view. */
-import type { InvalidTransaction } from '../execution/transaction/types.ts'
+import { type InvalidTransaction, refusal } from '../execution/transaction/invalid.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import { keccak256 } from '../primitives/keccak.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'
@@ -11,7 +11,6 @@ import { createGapRound, createIncluded, createRetainedEntries } from './entries
 import { candidate, hasShare, outdated, victims } from './eviction.ts'
 import { createJournalWriter, type JournalWriter } from './journal.ts'
 import { TXPOOL_LIMITS, type TxpoolLimits } from './limits.ts'
-import { refusal } from './refusal.ts'
 import { countsOf, firstGap, newSender, type Sender, spending, takeBackUnused } from './sender.ts'
 import {
   type Entry,

@@ -2,7 +2,7 @@
 import type { RollupData } from '../chainspec/l1-fee.ts'
 import type { Rules } from '../chainspec/types.ts'
 import type { IntrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
-import type { InvalidTransaction } from '../execution/transaction/types.ts'
+import type { InvalidTransaction } from '../execution/transaction/invalid.ts'
 import type { BlobSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
 import type { SignedTransaction } from '../primitives/transaction.ts'

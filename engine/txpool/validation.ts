@@ -4,7 +4,7 @@
  */
 import { rollupData } from '../chainspec/l1-fee.ts'
 import { intrinsicCounts } from '../execution/transaction/intrinsic-gas.ts'
-import type { InvalidTransaction } from '../execution/transaction/types.ts'
+import { type InvalidTransaction, invalid, refusal } from '../execution/transaction/invalid.ts'
 import { blobGasOf, intrinsicInput, isTypeKnown } from '../execution/transaction/validation.ts'
 import { type BlobSidecar, splitSidecar } from '../primitives/blob-sidecar.ts'
 import type { Bytes } from '../primitives/bytes.ts'
@@ -16,7 +16,6 @@ import {
 } from '../primitives/transaction-codec.ts'
 import { checkBlobReplacement, checkSidecar } from './blob-rules.ts'
 import { bumpedFee, type TxpoolLimits } from './limits.ts'
-import { refusal } from './refusal.ts'
 import type { Sender } from './sender.ts'
 import type { Digest, Entry, TxpoolHead } from './types.ts'
 
@@ -105,10 +104,10 @@ export function checkTransaction(
     checkGas(transaction, context) ??
     checkLists(transaction, context)
   if (error !== undefined) return { error }
-  if (transaction.nonce < nonce) return { error: refusal.nonceTooLow(nonce, transaction.nonce) }
+  if (transaction.nonce < nonce) return { error: invalid.nonceTooLow(nonce, transaction.nonce) }
   const { fee, daFootprint } = head.rollup(transaction, digest)
   if (daFootprint > head.gasLimit)
-    return { error: refusal.daFootprintTooLarge(daFootprint, head.gasLimit) }
+    return { error: invalid.daFootprintTooLarge(daFootprint, head.gasLimit) }
   const isGasless = isGaslessCandidate(transaction, head)
   const fees = isGasless
     ? 0n
@@ -123,7 +122,7 @@ export function checkFunds(sums: {
   readonly spent: bigint
 }): InvalidTransaction | undefined {
   const want = sums.cost + sums.spent
-  return want <= sums.balance ? undefined : refusal.funds(sums.balance, want)
+  return want <= sums.balance ? undefined : invalid.funds(sums.balance, want)
 }
 
 /**
@@ -153,7 +152,7 @@ export function checkReplacement(
     return refusal.replacementUnderpriced()
   const { nonce } = entry.transaction
   const isTaken = old.state.status === 'selected' && !old.isStopped
-  return isTaken ? refusal.nonceTooLow(nonce + 1n, nonce) : undefined
+  return isTaken ? invalid.nonceTooLow(nonce + 1n, nonce) : undefined
 }
 
 /** Checks what geth's RPC refuses before its txpool. */
@@ -177,11 +176,11 @@ function checkForm(
   if (transaction.to === undefined && max !== undefined && size > max)
     return refusal.initCodeSize(size, max)
   if (gas.limit !== undefined && transaction.gasLimit > gas.limit)
-    return refusal.exceedsGasCap(gas.limit, transaction.gasLimit)
+    return invalid.exceedsGasCap(gas.limit, transaction.gasLimit)
   const attributesGas = isOptimism ? ATTRIBUTES_GAS : 0n
-  if (transaction.gasLimit > head.gasLimit - attributesGas) return refusal.exceedsBlockGasLimit()
+  if (transaction.gasLimit > head.gasLimit - attributesGas) return invalid.exceedsBlockGasLimit()
   if ('maxFeePerGas' in transaction && transaction.maxPriorityFeePerGas > transaction.maxFeePerGas)
-    return refusal.tipAboveFee()
+    return invalid.tipAboveFee()
   return undefined
 }
 
@@ -192,8 +191,8 @@ function checkSigner(
   const { chainId } = head.rules
   if (transaction.chainId !== undefined && transaction.chainId !== chainId)
     return refusal.chainId(transaction.chainId, chainId)
-  if (transaction.nonce >= MAX_NONCE) return refusal.nonceMax()
-  return head.isContract(transaction.from) ? refusal.senderIsContract() : undefined
+  if (transaction.nonce >= MAX_NONCE) return invalid.nonceMax()
+  return head.isContract(transaction.from) ? invalid.senderIsContract() : undefined
 }
 
 function checkGas(

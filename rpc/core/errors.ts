@@ -2,14 +2,13 @@
 import type { FlashblockId } from '../../engine/chain/types.ts'
 import type { SimulatedCallResult } from '../../engine/execution/call/simulate.ts'
 import type { SimulationError } from '../../engine/execution/call/simulate-chain.ts'
-import type { InvalidTransaction } from '../../engine/execution/transaction/types.ts'
+import { type InvalidTransaction, refusal } from '../../engine/execution/transaction/invalid.ts'
 import {
   describeMissing,
   type FlashblockUnavailableError,
   type MissingKey,
   type RetainedFlashblockId,
 } from '../../engine/state/reader.ts'
-import { refusal } from '../../engine/txpool/refusal.ts'
 
 /** Codes of JSON-RPC 2.0, EIP-1474 and go-ethereum. */
 export const CODES = {

@@ -84,6 +84,7 @@ describeEngines((engine) => {
       expect(await block.execute(decodeTransaction(raws[0]!))).toEqual({
         status: 'invalid',
         reason: {
+          code: 'unscheduledFork',
           why: 'input',
           message: `the first deposit of karst in a block that does not start it here (--fork-time karst=${timestamp} would)`,
         },

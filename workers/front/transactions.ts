@@ -3,8 +3,11 @@
 import type { ChainReader } from '../../engine/chain/types.ts'
 import { readNewest } from '../../engine/chain/view-reads.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
-import { invalid as reasons } from '../../engine/execution/transaction/invalid.ts'
-import type { InvalidTransaction } from '../../engine/execution/transaction/types.ts'
+import {
+  type InvalidTransaction,
+  invalid as reasons,
+  refusal,
+} from '../../engine/execution/transaction/invalid.ts'
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import { envelopeOf } from '../../engine/primitives/transaction-codec.ts'
 import type { Offered } from '../../engine/sources/sequencer/types.ts'
@@ -20,7 +23,6 @@ import {
 } from '../../engine/txpool/follow.ts'
 import { headOf } from '../../engine/txpool/head.ts'
 import type { TxpoolLimits } from '../../engine/txpool/limits.ts'
-import { refusal } from '../../engine/txpool/refusal.ts'
 import { SharedTxpool } from '../../engine/txpool/shared/txpool.ts'
 import type { WaitingWriter } from '../../engine/txpool/shared/writer.ts'
 import { Txpool } from '../../engine/txpool/txpool.ts'

@@ -22,7 +22,7 @@ import { MissingError } from '../../state/reader.ts'
 import type { Observer, TraceScene } from '../../tracers/types.ts'
 import { blobBaseFee, type RollupFees, readL1Parameters } from '../transaction/fees.ts'
 import { isGasless } from '../transaction/gasless.ts'
-import { invalid } from '../transaction/invalid.ts'
+import { type InvalidTransaction, invalid } from '../transaction/invalid.ts'
 import {
   areSameRefunds,
   postExecFault,
@@ -41,7 +41,6 @@ import type {
   BlockSums,
   BuildHeader,
   ExecutedTransaction,
-  InvalidTransaction,
   OpenBlock,
 } from '../transaction/types.ts'
 import { GAS_PER_BLOB, type GasPool } from '../transaction/validation.ts'

@@ -16,8 +16,7 @@ import type { BlockEnv, Session } from '../../evm/engine.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { hexToBytes } from '../../primitives/hex.ts'
 import type { SignedTransaction } from '../../primitives/transaction.ts'
-import { invalid } from './invalid.ts'
-import type { InvalidTransaction } from './types.ts'
+import { type InvalidTransaction, invalid } from './invalid.ts'
 import { blobGasOf, feesOf } from './validation.ts'
 
 /** Charges of an OP chain beside gas; undefined on an L1 chain and in a gasless transaction. */

@@ -17,9 +17,9 @@ import {
   TransactionError,
 } from '../../primitives/transaction-codec.ts'
 import { equalBytes } from '../../primitives/words.ts'
-import { invalid } from './invalid.ts'
+import { type InvalidTransaction, invalid } from './invalid.ts'
 import type { Applied } from './settle.ts'
-import type { BlockAttributes, ExecutedTransaction, InvalidTransaction } from './types.ts'
+import type { BlockAttributes, ExecutedTransaction } from './types.ts'
 
 /** Gas that the block refunds, by index of the transaction. */
 export type Refunds = ReadonlyMap<number, bigint>

@@ -9,7 +9,7 @@ import { type Bytes, NO_BYTES } from '../../primitives/bytes.ts'
 import type { Log } from '../../primitives/receipt.ts'
 import { isSigned, type Transaction } from '../../primitives/transaction.ts'
 import type { RollupFees } from './fees.ts'
-import type { InvalidTransaction } from './types.ts'
+import type { InvalidTransaction } from './invalid.ts'
 import { accessListOf, type GasPool } from './validation.ts'
 
 /** The context of a transition. */

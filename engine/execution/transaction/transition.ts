@@ -8,7 +8,7 @@ import { applyAuthorizations } from './authorizations.ts'
 import { applyDeposit } from './deposit.ts'
 import { type Charge, chargeOf, checkBalance, FREE, payOut, prepay } from './fees.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
-import { invalid } from './invalid.ts'
+import { type InvalidTransaction, invalid } from './invalid.ts'
 import { andThen, type MaybePromise, orUndo } from './maybe-promise.ts'
 import { POST_EXEC_APPLIED } from './post-exec.ts'
 import {
@@ -20,7 +20,6 @@ import {
   type Transition,
   warmUp,
 } from './settle.ts'
-import type { InvalidTransaction } from './types.ts'
 import {
   authorizationsOf,
   checkFees,

@@ -2,6 +2,7 @@
  * Types of block execution, from transactions to receipts and the state's change. One type is the
  * stored form of an executed transaction's receipt.
  */
+
 import type { ChainSpec, Rules } from '../../chainspec/types.ts'
 import type { BlockEnv, Engine, Limits, Stopped } from '../../evm/engine.ts'
 import type { BlockTail } from '../../primitives/block-codec.ts'
@@ -13,6 +14,7 @@ import type { PostExecTransaction, Transaction } from '../../primitives/transact
 import type { StateDiff } from '../../state/diff.ts'
 import type { StateReader } from '../../state/reader.ts'
 import type { Observer } from '../../tracers/types.ts'
+import type { InvalidTransaction } from './invalid.ts'
 
 /** The receipt may be made at its first read. */
 export type ExecutedTransaction = {
@@ -20,16 +22,6 @@ export type ExecutedTransaction = {
   readonly receipt: Receipt
   /** Cached result of encodeStoredReceipt. */
   readonly storedReceipt?: Bytes
-}
-
-/**
- * Reason why a transaction cannot be in a block, in geth's words. The transaction is either wrong
- * in itself, or valid but rejected. JSON-RPC has a code for each (EIP-1474: invalid input,
- * transaction rejected).
- */
-export type InvalidTransaction = {
-  readonly why: 'input' | 'rejected'
-  readonly message: string
 }
 
 /** The constant fields of a block, from a flashblock payload's `base` or a header. */

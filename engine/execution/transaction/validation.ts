@@ -9,8 +9,7 @@ import { EMPTY_HASH } from '../../primitives/keccak.ts'
 import type { AccessList, Authorization, SignedTransaction } from '../../primitives/transaction.ts'
 import { equalBytes } from '../../primitives/words.ts'
 import { intrinsicGas } from './intrinsic-gas.ts'
-import { invalid } from './invalid.ts'
-import type { InvalidTransaction } from './types.ts'
+import { type InvalidTransaction, invalid } from './invalid.ts'
 
 /** Gas that the block has left for a transaction. */
 export type GasPool = {
@@ -83,8 +82,7 @@ export function checkGasPool(
     | undefined,
 ): InvalidTransaction | undefined {
   if (transaction.gasLimit > gasPool.gas) return invalid.exceedsBlockGasLimit()
-  if (transaction.type === 3 && blobGasOf(transaction) > gasPool.blobGas)
-    return invalid.blobHashes('blob gas limit of the block exceeded')
+  if (transaction.type === 3 && blobGasOf(transaction) > gasPool.blobGas) return invalid.blobGas()
   if (l1 === undefined || gasPool.daFootprint === undefined) return undefined
   const { left, limit } = gasPool.daFootprint
   const footprint = daFootprint(l1.data, l1.parameters, l1.rules)
@@ -132,23 +130,16 @@ export const isTypeKnown = ({ type }: SignedTransaction, rules: Rules): boolean 
 function checkLists(transaction: SignedTransaction, rules: Rules): InvalidTransaction | undefined {
   if (transaction.type === 3) {
     const { to, blobVersionedHashes } = transaction
-    if (to === undefined) return invalid.blobHashes('blob transaction of type create')
-    if (blobVersionedHashes.length === 0)
-      return invalid.blobHashes('blob transaction missing blob hashes')
+    if (to === undefined) return invalid.blobCreation()
+    if (blobVersionedHashes.length === 0) return invalid.noBlobHash()
     const { maxBlobsOfTransaction: max } = rules
-    if (max !== undefined && blobVersionedHashes.length > max)
-      return invalid.blobHashes('blob transaction has too many blobs')
+    if (max !== undefined && blobVersionedHashes.length > max) return invalid.tooManyBlobs()
     const wrong = blobVersionedHashes.findIndex((hash) => hash[0] !== 1)
-    if (wrong >= 0)
-      return invalid.blobHashes(
-        `blob ${wrong} has invalid hash version ${blobVersionedHashes[wrong]![0]}`,
-      )
+    if (wrong >= 0) return invalid.blobVersion(wrong, blobVersionedHashes[wrong]![0]!)
   }
   if (transaction.type === 4) {
-    if (transaction.to === undefined)
-      return invalid.authorizations('EIP-7702 transaction cannot be used to create contract')
-    if (transaction.authorizationList.length === 0)
-      return invalid.authorizations('EIP-7702 transaction with empty auth list')
+    if (transaction.to === undefined) return invalid.delegatingCreation()
+    if (transaction.authorizationList.length === 0) return invalid.noAuthorization()
   }
   return undefined
 }

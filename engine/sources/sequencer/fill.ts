@@ -2,6 +2,7 @@
  * Fills a flashblock: executes txpool transactions as they are offered, within quotas of gas and
  * time.
  */
+import type { InvalidCode } from '../../execution/transaction/invalid.ts'
 import type { BlockCheckpoint, BlockExecution } from '../../execution/transaction/types.ts'
 import type { Bytes } from '../../primitives/bytes.ts'
 import { bytesToHex } from '../../primitives/hex.ts'
@@ -299,7 +300,7 @@ class SlicedFilling implements Filling {
       stops.delete(candidate)
       if (this.#fitsGasless(candidate, before)) this.#include(candidate)
     } else if (done.status === 'invalid') {
-      if (!isForLater(done.reason.message, transaction))
+      if (!isForLater(done.reason.code, transaction))
         this.#reject({ hash: transaction.hash, reason: done.reason.message })
     } else {
       this.#isOutOfTime = true
@@ -357,9 +358,11 @@ const nonceOf = (transaction: Transaction) => ('nonce' in transaction ? transact
  * Whether an invalid transaction may become valid in a later block; the txpool decides how long to
  * retain it. A fee cap of zero is never enough later.
  */
-function isForLater(reason: string, transaction: Transaction): boolean {
-  if (/^max fee per gas less than/.test(reason)) return feeCapOf(transaction) > 0n
-  return /^(nonce too high|exceeds block (gas|DA footprint) limit)/.test(reason)
+function isForLater(code: InvalidCode, transaction: Transaction): boolean {
+  if (code === 'feeBelowBaseFee') return feeCapOf(transaction) > 0n
+  return (
+    code === 'nonceTooHigh' || code === 'exceedsBlockGasLimit' || code === 'exceedsDaFootprintLimit'
+  )
 }
 
 function feeCapOf(transaction: Transaction): bigint {

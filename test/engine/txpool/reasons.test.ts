@@ -4,10 +4,11 @@
  * Reasons of other rules and limits are tested on a txpool with these.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { invalid } from '../../../engine/execution/transaction/invalid.ts'
+import { invalid, refusal } from '../../../engine/execution/transaction/invalid.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
 import { keccak256 } from '../../../engine/primitives/keccak.ts'
+import { decodeRlp, encodeRlp, type RlpItem } from '../../../engine/primitives/rlp.ts'
 import {
   makeDeposit,
   makePostExec,
@@ -16,7 +17,6 @@ import {
 } from '../../../engine/primitives/transaction-codec.ts'
 import { concatBytes } from '../../../engine/primitives/words.ts'
 import type { TxpoolLimits } from '../../../engine/txpool/limits.ts'
-import { refusal } from '../../../engine/txpool/refusal.ts'
 import { createNode, type Hex, type LocalNode } from '../../../workers/package/create-node.ts'
 import { blobTransaction } from '../../fixtures/blobs.ts'
 import { fresh } from '../../fixtures/dev-node.ts'
@@ -192,6 +192,11 @@ const noAuthorization = refused(
   () => other({ ...fees, type: 4, authorizationList: [] }),
   'set code tx must have at least one authorization tuple',
 )
+const delegatingCreation = refused(() => {
+  const fields = decodeRlp(other({ ...fees, type: 4, authorizationList: [] }).subarray(1))
+  const withoutTo = (fields as readonly RlpItem[]).with(5, new Uint8Array(0))
+  return concatBytes(Uint8Array.of(4), encodeRlp(withoutTo))
+}, /to/)
 const daFootprintTooLarge = refused(async () => {
   await request('evm_setBlockGasLimit', 20_000_000)
   await node.feed.seal()
@@ -247,8 +252,13 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
   },
   type: noSuchType(blob),
   blobFee: noSuchType(blob),
-  blobHashes: noSuchType(blob),
-  authorizations: noAuthorization,
+  blobGas: noSuchType(blob),
+  blobCreation: noSuchType(blob),
+  noBlobHash: noSuchType(blob),
+  tooManyBlobs: noSuchType(blob),
+  blobVersion: noSuchType(blob),
+  delegatingCreation,
+  noAuthorization,
   systemTransaction: noSuchType(deposit),
   depositsOnly: 'of fork blocks alone',
   unscheduledFork: 'of fork blocks alone',
@@ -262,19 +272,14 @@ const ofBlocks: Record<keyof typeof invalid, Row> = {
 }
 
 const ofTxpool: Record<keyof typeof refusal, Row> = {
-  nonceTooLow,
   intrinsicGasTooLow,
   chainId,
-  exceedsBlockGasLimit,
-  daFootprintTooLarge,
-  exceedsGasCap: gasCap,
   initCodeSize,
-  nonceMax,
-  senderIsContract,
-  tipAboveFee,
-  funds,
   noAuthorization,
   type: noSuchType(blob),
+  blobFeeTooLow: noSuchType(blob),
+  tooManyBlobs: noSuchType(blob),
+  sidecar: noSuchType(blob),
   alreadyKnown: refused(async () => {
     const raw = plain()
     await send(raw)

@@ -173,6 +173,7 @@ describe('the txpool refuses', () => {
     const result = pool.submit(raw(), at(head))
     expect(result).toEqual({
       error: {
+        code: expect.any(String),
         why,
         message: typeof message === 'string' ? message : expect.stringMatching(message),
       },
@@ -186,7 +187,7 @@ describe('the txpool refuses', () => {
     head.contracts.add(keyOf(addressOfSender(0)))
     for (const nonce of [0, 3])
       expect(pool.submit(transfer(0, nonce).raw, at(head))).toEqual({
-        error: { why: 'rejected', message: 'sender is not an EOA' },
+        error: { code: 'senderIsContract', why: 'rejected', message: 'sender is not an EOA' },
       })
     expect(pool.submit(transfer(1, 0).raw, at(head))).toHaveProperty('hash')
   })
@@ -212,6 +213,7 @@ describe('the txpool refuses', () => {
     head.footprint = head.gasLimit + 1n
     expect(pool.submit(transfer(1, 0).raw, at(head))).toEqual({
       error: {
+        code: 'daFootprintTooLarge',
         why: 'input',
         message: 'DA footprint exceeds block gas limit: footprint 30000001, limit 30000000',
       },
@@ -223,7 +225,7 @@ describe('the txpool refuses', () => {
     const { pool, head } = testPool()
     pool.submit(transfer(0, 0).raw, at(head))
     expect(pool.submit(transfer(0, 0).raw, at(head))).toEqual({
-      error: { why: 'input', message: 'already known' },
+      error: { code: 'alreadyKnown', why: 'input', message: 'already known' },
     })
   })
 
@@ -234,6 +236,7 @@ describe('the txpool refuses', () => {
     expect(pool.submit(transfer(0, 1).raw, at(head))).toHaveProperty('hash')
     expect(pool.submit(transfer(0, 2).raw, at(head))).toEqual({
       error: {
+        code: 'funds',
         why: 'rejected',
         message: 'insufficient funds for gas * price + value: have 42000016 want 63000024',
       },

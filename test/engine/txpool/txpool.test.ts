@@ -39,7 +39,11 @@ describe('a replacement', () => {
       if (isAccepted) expect(result).toEqual({ hash: other.hash })
       else
         expect(result).toEqual({
-          error: { why: 'input', message: 'replacement transaction underpriced' },
+          error: {
+            code: 'replacementUnderpriced',
+            why: 'input',
+            message: 'replacement transaction underpriced',
+          },
         })
       expect(names(best(pool, want()))).toEqual(names([isAccepted ? other : old]))
       expect(pool.counts()).toEqual({ pending: 1, queued: 0 })
@@ -70,7 +74,13 @@ describe('a replacement', () => {
     expect(result).toEqual(
       isAccepted
         ? { hash: other.hash }
-        : { error: { why: 'input', message: 'replacement transaction underpriced' } },
+        : {
+            error: {
+              code: 'replacementUnderpriced',
+              why: 'input',
+              message: 'replacement transaction underpriced',
+            },
+          },
     )
   })
 
@@ -207,12 +217,20 @@ describe('the limits of the txpool', () => {
     const { pool, head } = testPool({ perSender: 3, queuedPerSender: 1 })
     expect(pool.submit(transfer(0, 5).raw, at(head))).toHaveProperty('hash')
     expect(pool.submit(transfer(0, 6).raw, at(head))).toEqual({
-      error: { why: 'input', message: 'account limit exceeded: pooled 1 txs' },
+      error: {
+        code: 'accountLimit',
+        why: 'input',
+        message: 'account limit exceeded: pooled 1 txs',
+      },
     })
     expect(pool.submit(transfer(0, 0).raw, at(head))).toHaveProperty('hash')
     expect(pool.submit(transfer(0, 1).raw, at(head))).toHaveProperty('hash')
     expect(pool.submit(transfer(0, 2).raw, at(head))).toEqual({
-      error: { why: 'input', message: 'account limit exceeded: pooled 3 txs' },
+      error: {
+        code: 'accountLimit',
+        why: 'input',
+        message: 'account limit exceeded: pooled 3 txs',
+      },
     })
   })
 
@@ -225,7 +243,7 @@ describe('the limits of the txpool', () => {
     expect(pool.submit(transfer(3, 9).raw, at(head))).toHaveProperty('hash')
     expect(pool.get(far.hash)).toBeUndefined()
     expect(pool.submit(transfer(4, 90).raw, at(head))).toEqual({
-      error: { why: 'rejected', message: 'txpool is full' },
+      error: { code: 'full', why: 'rejected', message: 'txpool is full' },
     })
     expect(pool.submit(transfer(4, 0).raw, at(head))).toHaveProperty('hash')
     expect(pool.submit(transfer(5, 0, { maxPriorityFeePerGas: 3n }).raw, at(head))).toHaveProperty(
@@ -236,7 +254,7 @@ describe('the limits of the txpool', () => {
       true,
     ])
     expect(pool.submit(transfer(6, 0, { maxPriorityFeePerGas: 1n }).raw, at(head))).toEqual({
-      error: { why: 'input', message: 'transaction underpriced' },
+      error: { code: 'underpriced', why: 'input', message: 'transaction underpriced' },
     })
     expect(pool.submit(transfer(6, 0, { maxPriorityFeePerGas: 8n }).raw, at(head))).toHaveProperty(
       'hash',
@@ -305,7 +323,11 @@ describe('a selected transaction', () => {
     pool.submit(old.raw, at(head))
     best(pool, want())
     expect(pool.submit(dearer.raw, at(head))).toEqual({
-      error: { why: 'input', message: 'nonce too low: next nonce 1, tx nonce 0' },
+      error: {
+        code: 'nonceTooLow',
+        why: 'input',
+        message: 'nonce too low: next nonce 1, tx nonce 0',
+      },
     })
     pool.takeBack([old.hash])
     expect(pool.submit(dearer.raw, at(head))).toEqual({ hash: dearer.hash })
@@ -383,7 +405,7 @@ describe('a selected transaction', () => {
     for (const { raw } of [a, b]) pool.submit(raw, at(head))
     pool.rejected([{ hash: a.hash, reason: 'too slow', isFinal: true }])
     const message = 'transaction was dropped: too slow'
-    expect(resubmitted(a)).toEqual({ error: { why: 'rejected', message } })
+    expect(resubmitted(a)).toEqual({ error: { code: 'dropped', why: 'rejected', message } })
     expect(pool.get(a.hash)).toBeUndefined()
     clock.ms = 100
     expect(resubmitted(a)).toEqual({ hash: a.hash })

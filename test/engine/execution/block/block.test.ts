@@ -290,7 +290,11 @@ describeEngines((engine) => {
       const { block: open } = block()
       expect(await open.execute(deposit({ isSystemTransaction: true }))).toEqual({
         status: 'invalid',
-        reason: { why: 'rejected', message: 'no system transactions allowed after regolith' },
+        reason: {
+          code: 'systemTransaction',
+          why: 'rejected',
+          message: 'no system transactions allowed after regolith',
+        },
       })
       expect(await open.diff()).toEqual([])
     })
@@ -335,7 +339,10 @@ describeEngines((engine) => {
       async (message, why, changes) => {
         const { block: open } = block({ nonce: 5n, l1: L1 })
         const result = await open.execute(transaction({ nonce: 5n, ...changes }))
-        expect(result).toEqual({ status: 'invalid', reason: { why, message } })
+        expect(result).toEqual({
+          status: 'invalid',
+          reason: { code: expect.any(String), why, message },
+        })
         expect(await open.diff()).toEqual([])
         expect(open.executed).toEqual([])
       },
@@ -375,7 +382,7 @@ describeEngines((engine) => {
         return opened.block.execute(transaction())
       }
       expect(await sender('00')).toMatchObject({
-        reason: { why: 'rejected', message: 'sender is not an EOA' },
+        reason: { code: 'senderIsContract', why: 'rejected', message: 'sender is not an EOA' },
       })
       expect((await sender(`ef0100${'00'.repeat(20)}`)).status).toBe('executed')
     })

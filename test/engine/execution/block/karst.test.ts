@@ -175,7 +175,11 @@ describeEngines((engine) => {
     expect((await block.execute(deposit())).status).toBe('executed')
     expect(await block.execute(transaction())).toEqual({
       status: 'invalid',
-      reason: { why: 'input', message: 'the first block of a fork takes deposits only' },
+      reason: {
+        code: 'depositsOnly',
+        why: 'input',
+        message: 'the first block of a fork takes deposits only',
+      },
     })
     expect((await block.execute(deposit({ sourceHash: word(6n) }))).status).toBe('executed')
     expect(block.executed).toHaveLength(2)
