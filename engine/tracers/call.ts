@@ -3,6 +3,11 @@ import { type Frame, Frames, type PacketLog } from './frames.ts'
 import { hexText, quantityText, stringText, switches, writeHex } from './json.ts'
 import type { TraceContext, TraceOutput, Tracer } from './types.ts'
 
+/**
+ * Creates the tracer for one transaction or call. The result is the JSON of the top frame.
+ * @param config object with the switches `onlyTopCall` and `withLog`, false by default
+ * @throws {TracerError} for an invalid configuration
+ */
 export function callTracer(config: unknown, { firstLog, budget, output }: TraceContext): Tracer {
   const { onlyTopCall, withLog } = switches(config, ['onlyTopCall', 'withLog'])
   const frames = new Frames({ onlyTop: onlyTopCall, withLogs: withLog, firstLog, budget })
@@ -14,43 +19,46 @@ export function callTracer(config: unknown, { firstLog, budget, output }: TraceC
   }
 }
 
-function writeFrame(to: TraceOutput, frame: Frame): void {
+function writeFrame(out: TraceOutput, frame: Frame): void {
   const { kind, gas, gasUsed, output, error, revertReason } = frame
-  to.write(
+  out.write(
     `{"from":${hexText(frame.from)},"gas":${quantityText(gas)},"gasUsed":${quantityText(gasUsed)}` +
       `${frame.to === undefined ? '' : `,"to":${hexText(frame.to)}`},"input":`,
   )
-  writeHex(to, frame.input)
+  writeHex(out, frame.input)
   if (output.length > 0) {
-    to.write(',"output":')
-    writeHex(to, output)
+    out.write(',"output":')
+    writeHex(out, output)
   }
-  if (error !== undefined) to.write(`,"error":${stringText(error)}`)
+  if (error !== undefined) out.write(`,"error":${stringText(error)}`)
   if (revertReason !== undefined && revertReason !== '')
-    to.write(`,"revertReason":${stringText(revertReason)}`)
-  writeList(to, '"calls"', frame.calls, writeFrame)
-  writeList(to, '"logs"', frame.logs, writeLog)
+    out.write(`,"revertReason":${stringText(revertReason)}`)
+  writeList(out, '"calls"', frame.calls, writeFrame)
+  writeList(out, '"logs"', frame.logs, writeLog)
   // A static call has no value field, rather than a value of zero.
-  if (kind !== 'STATICCALL') to.write(`,"value":${quantityText(frame.value)}`)
-  to.write(`,"type":"${kind}"}`)
+  if (kind !== 'STATICCALL') out.write(`,"value":${quantityText(frame.value)}`)
+  out.write(`,"type":"${kind}"}`)
 }
 
-function writeLog(to: TraceOutput, { address, topics, data, index, position }: PacketLog): void {
-  to.write(`{"address":${hexText(address)},"topics":[${topics.map(hexText).join(',')}],"data":`)
-  writeHex(to, data)
-  to.write(`,"index":${quantityText(index)},"position":${quantityText(position)}}`)
+function writeLog(out: TraceOutput, { address, topics, data, index, position }: PacketLog): void {
+  out.write(`{"address":${hexText(address)},"topics":[${topics.map(hexText).join(',')}],"data":`)
+  writeHex(out, data)
+  out.write(`,"index":${quantityText(index)},"position":${quantityText(position)}}`)
 }
 
-/** Writes a further member, unless the list is empty. */
+/**
+ * Writes a list as a member of an object that already has a member. An empty list is left out.
+ * @param name name of the member with its JSON quotes
+ */
 function writeList<T>(
-  to: TraceOutput,
+  out: TraceOutput,
   name: string,
   list: readonly T[],
-  write: (to: TraceOutput, item: T) => void,
+  write: (out: TraceOutput, item: T) => void,
 ): void {
   for (const [index, item] of list.entries()) {
-    to.write(index === 0 ? `,${name}:[` : ',')
-    write(to, item)
+    out.write(index === 0 ? `,${name}:[` : ',')
+    write(out, item)
   }
-  if (list.length > 0) to.write(']')
+  if (list.length > 0) out.write(']')
 }

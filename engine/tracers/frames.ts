@@ -21,6 +21,7 @@ export type Frame = {
   readonly calls: Frame[]
   logs: PacketLog[]
 }
+/** A log of a call frame, with its location. */
 export type PacketLog = Log & {
   /** Index of the log in the block. */
   readonly index: number

@@ -1,6 +1,6 @@
 /**
- * prestateTracer: the touched state before the run; in diff mode the changed state before and
- * after.
+ * prestateTracer: the accounts and slots that a transaction touches, as they were before it. Diff
+ * mode gives those that it changed, before and after it.
  */
 import type { Touch } from '../evm/engine.ts'
 import { OPCODES } from '../evm/opcodes.ts'
@@ -29,7 +29,7 @@ type Account = {
   /** Values by key in hex. */
   readonly storage: Map<string, Bytes>
 }
-/** Members of an account in the output; an undefined member is left out. */
+/** An account as it appears in the output. An undefined member is left out. */
 type IncludedState = {
   readonly balance?: bigint | undefined
   readonly nonce?: bigint | undefined
@@ -41,6 +41,11 @@ type Config = Readonly<
   Record<'diffMode' | 'disableCode' | 'disableStorage' | 'includeEmpty', boolean>
 >
 
+/**
+ * Creates the tracer for one transaction or call.
+ * @param config object with the switches of `Config`, false by default
+ * @throws {TracerError} for an invalid configuration
+ */
 export function prestateTracer(config: unknown, context: TraceContext): Tracer {
   const options = switches(config, ['diffMode', 'disableCode', 'disableStorage', 'includeEmpty'])
   if (options.diffMode && options.includeEmpty)
@@ -51,12 +56,16 @@ export function prestateTracer(config: unknown, context: TraceContext): Tracer {
 class Prestate implements Tracer {
   readonly sink: Tracer['sink']
   readonly #config: Config
+  /** The budget only counts. The code that runs the transaction stops it at a limit. */
   readonly #budget: TraceBudget
   readonly #output: TraceOutput
+  /** Accounts before the transaction, by address in hex. */
   readonly #touched = new Map<string, Account>()
+  /** Addresses in hex. Both sets survive the revert of a frame, like go-ethereum's. */
   readonly #created = new Set<string>()
   readonly #deleted = new Set<string>()
   #scene: TraceScene | undefined
+  /** JSON pieces. `end` makes them, because the live state may change afterwards. */
   #result: readonly string[] | undefined
 
   constructor(config: Config, { budget, output }: TraceContext) {
@@ -98,6 +107,7 @@ class Prestate implements Tracer {
     return this.#scene!.state
   }
 
+  /** Records the values before the opcode, because the engine reports a touch before its effect. */
   #record({ op, address, target, key, isFailed }: Touch): void {
     this.#budget.step()
     if (isFailed) return
@@ -110,11 +120,13 @@ class Prestate implements Tracer {
     else if (name === 'SELFDESTRUCT') this.#destroy(bytesToHex(address))
   }
 
-  /** Since EIP-6780 only contracts created in the same transaction are destroyed. */
-  #destroy(name: string): void {
-    if (!this.#scene!.rules.keepsDestroyed || this.#created.has(name)) this.#deleted.add(name)
+  /** Marks an account as deleted. EIP-6780 spares contracts from before the transaction. */
+  #destroy(hexAddress: string): void {
+    const isSpared = this.#scene!.rules.keepsDestroyed && !this.#created.has(hexAddress)
+    if (!isSpared) this.#deleted.add(hexAddress)
   }
 
+  /** Records the account whose code the address runs by delegation (EIP-7702). */
   #touchDelegate(address: Bytes): void {
     if (!this.#scene!.rules.hasDelegations) return
     const code = this.#state.code(address)

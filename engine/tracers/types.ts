@@ -39,7 +39,7 @@ export interface TraceOutput {
   cutTo(length: number): void
 }
 
-/** The current state, as far as a tracer may read it. */
+/** The live state. A read sees all changes that the transaction has made so far. */
 export type TracedState = Pick<Session, 'account' | 'code' | 'slot'>
 /** The transaction or call about to run, with its state and rules. */
 export type TraceScene = {
@@ -78,7 +78,10 @@ export type TraceLocation = {
   readonly transactionIndex: number
 }
 
-/** Limits of one request over all its transactions. */
+/**
+ * Limits of one request over all its transactions. `spend` and `step` only count and never throw.
+ * The code that runs the transactions checks `excess` and stops them.
+ */
 export class TraceBudget {
   readonly #output: TraceOutput
   readonly #bytes: number

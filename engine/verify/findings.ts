@@ -4,11 +4,14 @@ import { bytesToHex } from '../primitives/hex.ts'
 import type { ColumnName } from '../storage/database/columns.ts'
 import { type CheckedJournal, describeDamage } from '../storage/directory/journal.ts'
 
-/** A damaged row, or several that cannot be distinguished. */
+/** One damaged row, several damaged rows that share a message, or a damaged journal. */
 export type Finding = {
   /** A column of the database, or the name of a journal. */
   readonly where: ColumnName | 'transactions.journal' | 'flashblocks.journal'
-  /** Hex; undefined: a missing row, or several. */
+  /**
+   * Key of the row as 0x-hex. undefined: the key is unknown, or the finding covers several rows or
+   * a journal.
+   */
   readonly key: string | undefined
   readonly block: number | undefined
   readonly message: string
@@ -21,22 +24,34 @@ export type Location = {
 }
 
 export interface Findings {
-  /** Adds a finding. Further findings about the same row are ignored. */
+  /**
+   * Adds a finding. A repeated column and key is ignored if `retained` has the first finding.
+   * Findings without a key are never ignored.
+   */
   add(location: Location, message: string): void
+  /** Returns whether `retained` has a finding with this `where` and key. The block is ignored. */
   isNamed(location: Location): boolean
-  /** Number of damaged rows, including those beyond `retained`. */
+  /**
+   * Number of findings, including those beyond `retained`. Once `retained` is full, a repeated row
+   * may count again.
+   */
   readonly count: number
-  /** Number of damaged rows that an execution may read. */
+  /** Number of findings, as in `count`, in columns that an execution reads. */
   readonly stateCount: number
+  /** The first findings, at most `MAX_FINDINGS`. */
   readonly retained: readonly Finding[]
 }
 
+/** Maximum length of `retained`. */
 export const MAX_FINDINGS = 1_000
 
-/** @param isLazy whether the directory has fetched state */
+/**
+ * Creates an empty list of findings for one check of a directory or a journal.
+ * @param isLazy the directory has only the state that was fetched on read; this changes the advice
+ */
 export function createFindings(isLazy: boolean): Findings {
   const retained: Finding[] = []
-  const named = new Set<string>()
+  const retainedNames = new Set<string>()
   let count = 0
   let stateCount = 0
   const nameOf = ({ where, key }: Location) =>
@@ -44,16 +59,16 @@ export function createFindings(isLazy: boolean): Findings {
   return {
     add(location, message) {
       const name = nameOf(location)
-      if (location.key !== undefined && named.has(name)) return
+      if (location.key !== undefined && retainedNames.has(name)) return
       count++
       if (STATE.includes(location.where)) stateCount++
       if (retained.length >= MAX_FINDINGS) return
-      named.add(name)
+      retainedNames.add(name)
       const { where, key, block } = location
       const advice = adviceOf(where, isLazy)
       retained.push({ where, key: key && bytesToHex(key), block, message, advice })
     },
-    isNamed: (location) => named.has(nameOf(location)),
+    isNamed: (location) => retainedNames.has(nameOf(location)),
     get count() {
       return count
     },
@@ -64,11 +79,15 @@ export function createFindings(isLazy: boolean): Findings {
   }
 }
 
-/** Columns that an execution reads. A wrong result may follow from damage there. */
+/**
+ * Columns that an execution reads. A wrong result may follow from damage there. `numbers` has the
+ * hashes that BLOCKHASH returns.
+ */
 const STATE: readonly Finding['where'][] = [
   ...(['accounts', 'slots', 'accountHistory', 'slotHistory', 'code', 'numbers'] as const),
 ]
 
+/** Returns what the operator should do about a damaged row or journal, and its effect. */
 function adviceOf(where: Finding['where'], isLazy: boolean): string {
   switch (where) {
     case 'transactions.journal':
@@ -87,8 +106,10 @@ function adviceOf(where: Finding['where'], isLazy: boolean): string {
 }
 
 /**
- * Reports damage of a journal. An entry at the end that a kill cut short is no damage; the next
- * start drops it.
+ * Converts the damage of a journal to one finding without a key, for `flashnode verify`. An entry
+ * at the end that a kill cut short is no damage, because the next start drops it.
+ * @param journal undefined: there is no such journal
+ * @returns empty if the journal has no damage
  */
 export function journalFinding(
   where: 'transactions.journal' | 'flashblocks.journal',

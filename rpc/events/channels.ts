@@ -1,6 +1,6 @@
 /**
- * Kinds of flashblock subscriptions, one channel each. A channel chooses the results of an event
- * for each subscriber.
+ * Kinds of flashblock subscriptions, one channel each. A channel makes the results of a
+ * notification, as JSON, and chooses the subscribers that get them.
  */
 import type { Bytes, Hex } from '../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../engine/primitives/hex.ts'
@@ -28,29 +28,35 @@ export type FlashblockKind = keyof FlashblockOptions
 /** Events that each kind formats in its own way. All kinds format gaps alike. */
 type FlashblockChange = Exclude<FlashblockEvent, Gap>
 
-/** Emits results to its subscribers `S`. */
+/**
+ * Emits results to its subscribers `S`, which are compared by identity. A channel remembers no
+ * event, so a replay may emit events in any order.
+ */
 export interface Channel<S, Options> {
   /**
-   * Adds a subscriber.
+   * Adds a subscriber, which must not be in the channel yet.
    * @returns removes the subscriber
    */
   add(subscriber: S, options: Options): () => void
+  /** Calls `send` with each result of the event, for each subscriber that the result concerns. */
   emit(event: FlashblockChange, send: Send<S>): void
 }
 export type Channels<S> = {
   readonly [K in FlashblockKind]: Channel<S, FlashblockOptions[K]>
 }
 
+/** Creates a channel of each kind. Each endpoint and each replay has its own channels. */
 export const createChannels = <S>(): Channels<S> => ({
-  flashblocks: transactionsChannel(),
-  newFlashblocks: blocksChannel(),
-  pendingLogs: logsChannel(),
-  newFlashblockTransactions: hashesChannel(),
-  transactionReceipts: receiptsChannel(),
+  flashblocks: flashblocksChannel(),
+  newFlashblocks: newFlashblocksChannel(),
+  pendingLogs: pendingLogsChannel(),
+  newFlashblockTransactions: newFlashblockTransactionsChannel(),
+  transactionReceipts: transactionReceiptsChannel(),
 })
 
 type Send<S> = (subscriber: S, result: Bytes) => void
-/** Subscribers indexed by key. */
+
+/** Subscribers indexed by key. The hex text of a key is in lower case, with 0x. */
 class Index<Key, S> {
   readonly #sets = new Map<Key, Set<S>>()
 
@@ -72,7 +78,7 @@ class Index<Key, S> {
   }
 }
 
-/** Subscribers with the same options for members. They share the same bytes. */
+/** Subscribers whose transactions have the same members. They share the same bytes. */
 type Group<S> = {
   readonly includes: TransactionFilter['includes']
   readonly all: Set<S>
@@ -80,7 +86,7 @@ type Group<S> = {
 }
 
 /** Creates the channel `flashblocks`: headers first, then transactions in order, as on X Layer. */
-function transactionsChannel<S>(): Channel<S, TransactionFilter> {
+function flashblocksChannel<S>(): Channel<S, TransactionFilter> {
   const headers = new Set<S>()
   const groups = new Map<string, Group<S>>()
   return {
@@ -90,9 +96,9 @@ function transactionsChannel<S>(): Channel<S, TransactionFilter> {
       groups.set(name, group)
       if (hasHeaders) headers.add(subscriber)
       if (addresses.length === 0) group.all.add(subscriber)
-      const leave = group.byAddress.add(addresses.map(bytesToHex), subscriber)
+      const remove = group.byAddress.add(addresses.map(bytesToHex), subscriber)
       return () => {
-        leave()
+        remove()
         headers.delete(subscriber)
         group.all.delete(subscriber)
       }
@@ -103,26 +109,29 @@ function transactionsChannel<S>(): Channel<S, TransactionFilter> {
       for (const one of headers) send(one, flashblock.headerEvent())
       for (const index of indexesOf(flashblock))
         for (const { includes, all, byAddress } of groups.values()) {
-          const named = byAddress.isEmpty ? [] : namedBy(flashblock.addresses(index), byAddress)
-          for (const some of [all, named])
-            for (const one of some) send(one, flashblock.transactionEvent(index, includes))
+          const matching = byAddress.isEmpty
+            ? []
+            : subscribersOf(flashblock.addresses(index), byAddress)
+          for (const subscribers of [all, matching])
+            for (const one of subscribers) send(one, flashblock.transactionEvent(index, includes))
         }
     },
   }
 }
 
-/** Returns each subscriber of the addresses once. */
-function namedBy<S>(addresses: Iterable<Hex>, byAddress: Index<Hex, S>): ReadonlySet<S> {
-  const named = new Set<S>()
-  for (const address of addresses) for (const one of byAddress.get(address)) named.add(one)
-  return named
+/** Returns the subscribers of at least one of the addresses, each once. */
+function subscribersOf<S>(addresses: Iterable<Hex>, byAddress: Index<Hex, S>): ReadonlySet<S> {
+  const subscribers = new Set<S>()
+  for (const address of addresses)
+    for (const subscriber of byAddress.get(address)) subscribers.add(subscriber)
+  return subscribers
 }
 
 /**
- * Creates the channel `newFlashblocks` with the partial block, a kind of Base's node until November
- * 2026.
+ * Creates the channel `newFlashblocks`: the partial block with full transactions. Base's node has
+ * sent nothing for this kind since November 2026.
  */
-function blocksChannel<S>(): Channel<S, undefined> {
+function newFlashblocksChannel<S>(): Channel<S, undefined> {
   const subscribers = new Set<S>()
   return {
     add(subscriber) {
@@ -137,10 +146,10 @@ function blocksChannel<S>(): Channel<S, undefined> {
 }
 
 /**
- * Creates the channel `pendingLogs`: one log in each message. A log whose location is no longer
- * valid is sent again with `removed`.
+ * Creates the channel `pendingLogs`: one log in each message. A log that a reorg removes is sent
+ * again with `removed`. The caller's `send` drops removals from before the subscription.
  */
-function logsChannel<S>(): Channel<S, AwaitedLogs> {
+function pendingLogsChannel<S>(): Channel<S, AwaitedLogs> {
   const matcher = createLogMatcher<S>()
   return {
     add: (subscriber, awaited) => matcher.add(awaited, subscriber),
@@ -165,7 +174,7 @@ function logsChannel<S>(): Channel<S, AwaitedLogs> {
  * Creates the channel `newFlashblockTransactions`: one transaction in each message, as its hash or
  * in full with its logs.
  */
-function hashesChannel<S>(): Channel<S, { readonly isFull: boolean }> {
+function newFlashblockTransactionsChannel<S>(): Channel<S, { readonly isFull: boolean }> {
   const subscribers = new Map<S, boolean>()
   return {
     add(subscriber, { isFull }) {
@@ -186,15 +195,15 @@ function hashesChannel<S>(): Channel<S, { readonly isFull: boolean }> {
  * Creates go-ethereum's channel `transactionReceipts`: a list of the wanted receipts in each
  * message.
  */
-function receiptsChannel<S>(): Channel<S, readonly Bytes[]> {
+function transactionReceiptsChannel<S>(): Channel<S, readonly Bytes[]> {
   const all = new Set<S>()
   const byHash = new Index<Hex, S>()
   return {
     add(subscriber, hashes) {
       if (hashes.length === 0) all.add(subscriber)
-      const leave = byHash.add(hashes.map(bytesToHex), subscriber)
+      const remove = byHash.add(hashes.map(bytesToHex), subscriber)
       return () => {
-        leave()
+        remove()
         all.delete(subscriber)
       }
     },

@@ -1,17 +1,24 @@
-/** Merges log queries over both chains; the older chain's logs come first. */
+/**
+ * Merges the results of a log query that this node answers from block `cutoff` on. Another node
+ * answers for the earlier blocks: the older chain's node, or the upstream of a lazy state.
+ */
 
 import { broken, type RpcError, type RpcErrorObject } from '../core/errors.ts'
 import { uint64 } from '../json/codecs.ts'
 import { asciiJson } from '../json/envelope.ts'
 
-/** Range from the query's first block to this chain's first block. */
+/**
+ * Range that the other node answers, from `fromBlock` to `cutoff` (exclusive). The cutoff is this
+ * chain's first block, or the oldest block with local state.
+ */
 export type ForwardedRange = { readonly fromBlock: bigint; readonly cutoff: bigint }
 
 /**
- * Merges both lists to JSON text, in order of block, transaction and log.
- * @param theirs the other node's response in any order; logs outside of the range are left out
- * @param ours JSON text of a list
- * @throws {RpcError} when the other node's response is no list of logs
+ * Merges the logs of both nodes to the JSON text of one list, in order of block, transaction and
+ * log.
+ * @param theirs the other node's parsed response in any order; logs outside of `range` are left out
+ * @param ours compact JSON text of this node's logs, sorted, all at `cutoff` or later; `[]` if none
+ * @throws {RpcError} with code `internal`, when the other node's response is no list of logs
  */
 export function mergedLogs(theirs: unknown, ours: string, range: ForwardedRange): string {
   if (!Array.isArray(theirs)) throw noLogs('a list of logs expected')
@@ -25,8 +32,8 @@ export function mergedLogs(theirs: unknown, ours: string, range: ForwardedRange)
 }
 
 /**
- * Adapts an error of this chain's part to the full query: a suggested range starts where the query
- * does.
+ * Adapts an error of this node's part to the full query: a suggested range starts where the query
+ * does. An error without a suggested range is returned unchanged.
  */
 export function rangeError(
   error: RpcErrorObject,

@@ -1,13 +1,18 @@
-/** Parses the flags of a command line as text, and makes the help from a command's definition. */
+/** Parses the flags of a command line, and makes the help from a command's definition. */
 import { CommanderError, Option, Command as Parser } from 'commander'
 import { hint } from './closest-name.ts'
 import { type Command, ConfigError, kebab, type Operands } from './command.ts'
 import { headingOf, isLimit, isListedLimit, orderOf } from './help-groups.ts'
 
-/** Texts of the given flags by key, not yet decoded. */
+/** Flags that the user gave: undecoded text by kebab-case key. A switch has the text `true`. */
 export type TypedFlags = ReadonlyMap<string, string>
 
-/** @throws {ConfigError} */
+/**
+ * Parses the arguments of a command. The values are not decoded, and defaults are not filled in.
+ * @param argv arguments after the command's name
+ * @returns the given flags and operands, or the text of the help if the user asked for it
+ * @throws {ConfigError} for an unknown flag, a missing value or wrong operands
+ */
 export function parseFlags(
   command: Command,
   argv: readonly string[],
@@ -28,18 +33,18 @@ export function parseFlags(
     })
     .showSuggestionAfterError(false)
     .allowExcessArguments(false)
-  const isOfLimits = argv.some((one, at) => isHelp(one) && argv[at + 1] === LIMITS_HELP)
-  for (const option of optionsOf(command, isOfLimits)) parser.addOption(option)
+  const isLimitsHelp = argv.some((text, index) => isHelp(text) && argv[index + 1] === LIMITS_HELP)
+  for (const option of optionsOf(command, isLimitsHelp)) parser.addOption(option)
   const hasLimits = Object.keys(command.flags).some(isLimit)
-  const bounds = hasLimits ? `; --help ${LIMITS_HELP} lists the limits` : ''
-  const help = new Option('-h, --help', `prints this help${bounds}`)
+  const aboutLimits = hasLimits ? `; --help ${LIMITS_HELP} lists the limits` : ''
+  const help = new Option('-h, --help', `prints this help${aboutLimits}`)
   parser.addHelpOption(help.helpGroup('Log and configuration:'))
   if (command.operands !== undefined)
     parser.argument('[operands...]').usage(`[options] ${formOf(command.operands)}`)
-  parser.addHelpText('after', afterHelp(command, isOfLimits))
+  parser.addHelpText('after', afterHelp(command, isLimitsHelp))
   const keys = Object.keys(command.flags).map(kebab)
   try {
-    parser.parse(isOfLimits ? ['--help'] : argv, { from: 'user' })
+    parser.parse(isLimitsHelp ? ['--help'] : argv, { from: 'user' })
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return { help: output }
@@ -54,27 +59,27 @@ export function parseFlags(
   return { flags: new Map(given), operands: checkedOperands(command, parser.args) }
 }
 
-/** Argument of --help for the limits. */
+/** `--help limits` prints the help of the limits instead of the other flags. */
 const LIMITS_HELP = 'limits'
 const isHelp = (text: string): boolean => text === '--help' || text === '-h'
 
 /**
- * Options in the order of their headings.
- * @param isOfLimits the help has only limits if true, and none if false
+ * Returns the options in the order of their headings. Hidden options are parsed too.
+ * @param isLimitsHelp shows only the listed limits if true, and only the other flags if false
  */
-function optionsOf(command: Command, isOfLimits: boolean): readonly Option[] {
+function optionsOf(command: Command, isLimitsHelp: boolean): readonly Option[] {
   const defaults = defaultsOf(command)
   return Object.entries(command.flags)
     .map(([name, { value, text, defaultText, isNeeded, isOwn }]) => {
-      const typed = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
+      const form = `--${kebab(name)}${value === undefined ? '' : ` <${value}>`}`
       const byDefault =
         defaultText === undefined
           ? `default ${formatValue(defaults[name])}`
           : `default: ${defaultText}`
       const ending = isNeeded === true ? 'required' : byDefault
-      const fallback = value === undefined ? '' : ` (${ending})`
-      const isHidden = isOfLimits ? !isListedLimit(name) : isLimit(name)
-      const option = new Option(typed, `${text}${fallback}`).hideHelp(isHidden)
+      const note = value === undefined ? '' : ` (${ending})`
+      const isHidden = isLimitsHelp ? !isListedLimit(name) : isLimit(name)
+      const option = new Option(form, `${text}${note}`).hideHelp(isHidden)
       return { option, heading: headingOf(name, isOwn) }
     })
     .toSorted((a, b) => orderOf(a.heading) - orderOf(b.heading))
@@ -85,22 +90,27 @@ function optionsOf(command: Command, isOfLimits: boolean): readonly Option[] {
 const formOf = ({ value, min, max }: Operands): string =>
   `${Array.from({ length: min }, () => `<${value}>`).join(' ')}${max > min ? ` [${value}…]` : ''}`
 
-function afterHelp({ name, flags, examples = [] }: Command, isOfLimits: boolean): string {
+function afterHelp({ name, flags, examples = [] }: Command, isLimitsHelp: boolean): string {
   const limits = Object.keys(flags).filter(isLimit)
   const hidden = limits.filter((limit) => !isListedLimit(limit)).length
-  const aboutLimits = isOfLimits
+  const aboutLimits = isLimitsHelp
     ? `docs/operate/limits.md lists ${hidden} more limits, which are flags too.\n`
     : `flashnode ${name} --help ${LIMITS_HELP} lists ${limits.length - hidden} of ${limits.length} limits.\n`
   const exampleLines = examples.map((one) => `  flashnode ${name} ${one}`.trimEnd())
   const parts = [
-    ...(exampleLines.length === 0 || isOfLimits ? [] : [`Examples:\n${exampleLines.join('\n')}\n`]),
+    ...(exampleLines.length === 0 || isLimitsHelp
+      ? []
+      : [`Examples:\n${exampleLines.join('\n')}\n`]),
     ...(limits.length === 0 ? [] : [aboutLimits]),
     PRECEDENCE,
   ]
   return `\n${parts.join('\n')}`
 }
 
-/** @throws {ConfigError} */
+/**
+ * Returns the operands unchanged, as text.
+ * @throws {ConfigError} for a wrong number of operands or an invalid operand
+ */
 function checkedOperands(
   { name, operands, examples = [] }: Command,
   given: readonly string[],
@@ -108,10 +118,10 @@ function checkedOperands(
   if (operands === undefined) return given
   const { value, min, max, decode } = operands
   if (given.length < min || given.length > max) {
-    const bound = max > min && given.length > max ? `, at most ${max} of them` : ''
+    const maximum = max > min && given.length > max ? `, at most ${max} of them` : ''
     const example = examples[0] === undefined ? '' : `; example: flashnode ${name} ${examples[0]}`
     throw new ConfigError(
-      `${name} needs ${formOf(operands)}${bound}, got ${given.length}${example}`,
+      `${name} needs ${formOf(operands)}${maximum}, got ${given.length}${example}`,
     )
   }
   for (const one of given)
@@ -123,14 +133,16 @@ function checkedOperands(
   return given
 }
 
+/** Formats a decoded value of a flag. */
 export const formatValue = (value: unknown): string =>
   value === undefined ? 'none' : Array.isArray(value) ? value.join(',') || 'none' : String(value)
 
+/** Returns the decoded defaults by name. A command may compute some of them from the others. */
 function defaultsOf({ flags, defaults }: Command): Readonly<Record<string, unknown>> {
-  const given = Object.fromEntries(
+  const fallbacks = Object.fromEntries(
     Object.entries(flags).map(([name, { fallback }]) => [name, fallback]),
   )
-  return { ...given, ...defaults(given) }
+  return { ...fallbacks, ...defaults(fallbacks) }
 }
 
 const PRECEDENCE =
@@ -139,6 +151,7 @@ const PRECEDENCE =
 /** Converts a flag to the name that commander uses. */
 const camel = (key: string) => key.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
 
+/** @param flags names with dashes */
 function explain(error: CommanderError, argv: readonly string[], flags: readonly string[]): string {
   const quoted = /'([^']*)'/.exec(error.message)?.[1] ?? ''
   if (error.code === 'commander.unknownOption') {

@@ -57,4 +57,5 @@ export const headingOf = (name: string, isOwn = false): string =>
 export const orderOf = (heading: string): number => ORDER.indexOf(heading)
 /** True for one of more than a hundred limits, which have a help of their own. */
 export const isLimit = (name: string): boolean => name in LIMIT_FLAGS || OTHER_NAMES.has(name)
+/** True for a limit that `--help limits` prints. */
 export const isListedLimit = (name: string): boolean => LISTED.has(name)

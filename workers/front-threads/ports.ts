@@ -1,4 +1,7 @@
-/** Services of the main thread as the methods of a front thread use them. */
+/**
+ * Clients of services that run on the main thread, for the methods of a front thread. A request
+ * resolves to undefined when the main thread does not answer in time, or fails.
+ */
 import type { Bytes } from '../../engine/primitives/bytes.ts'
 import type { SignedTransaction } from '../../engine/primitives/transaction.ts'
 import { MissingError, ViewError } from '../../engine/state/reader.ts'
@@ -11,17 +14,25 @@ import type { RequestFunction } from './requests.ts'
 type SendRequest = RequestFunction<keyof FrontThreadQuestions>
 
 const RETRY_MS = 1_000
-/** Smaller transactions are accepted at once, so their sender cannot have left meanwhile. */
+/**
+ * Only larger transactions pass on the client's abort signal. The txpool decides about smaller ones
+ * at once, so an abort would arrive too late.
+ */
 const LONG_BYTES = 16_384
 
 export type RemoteTransactions = TransactionService & {
-  /** The main thread reports that the transaction became executable. */
+  /** Notifies the listeners of `onPending`; called when the main thread sends 'pending'. */
   pending(hash: Bytes, transaction: SignedTransaction): void
-  /** The main thread reports that the transactions left without a block. */
+  /** Notifies the listeners of `onDeparted`; called when the main thread sends 'departed'. */
   departed(hashes: readonly Bytes[]): void
 }
 
-/** @param waiting the main thread's txpool in shared memory */
+/**
+ * Opens the main thread's txpool for this thread; `TransactionService` describes the methods.
+ * `get` and `standingOf` resolve to undefined if the main thread does not answer.
+ * @param waiting reads the nonces and hashes of waiting transactions from shared memory
+ * @param post tells the main thread whether this thread has listeners for pending transactions
+ */
 export function remoteTransactions(
   request: SendRequest,
   waiting: WaitingReader,
@@ -31,12 +42,12 @@ export function remoteTransactions(
   const listeners = new Set<Listener>()
   const departureListeners: ((hashes: readonly Bytes[]) => void)[] = []
   return {
+    // `isTaken`: the sequencer has already accepted the transaction.
     async submit(raw, client, isTaken = false) {
       const { address } = client
       const signal = raw.length > LONG_BYTES ? client.signal : undefined
       const requested = { what: 'submit', raw, address, isTaken } as const
-      const said = await request<'submit'>(requested, signal && { signal })
-      return submission(said)
+      return submission(await request<'submit'>(requested, signal && { signal }))
     },
     get: async (hash) => (await request<'transaction'>({ what: 'transaction', hash }))?.found,
     nextNonce: waiting.nextNonce,
@@ -65,27 +76,33 @@ export function remoteTransactions(
   }
 }
 
-/** @throws {MissingError} {ViewError} like the txpool */
-function submission(said: Submission | Undone | undefined): Submission {
-  if (said === undefined)
+/**
+ * Decodes the main thread's response to a submit. undefined, for no response, becomes the error
+ * 'overloaded' of the submission.
+ * @throws {MissingError} {ViewError} where the txpool threw the same error
+ */
+function submission(response: Submission | Undone | undefined): Submission {
+  if (response === undefined)
     return { error: overloaded('the txpool does not answer', RETRY_MS).toObject() }
-  if ('missing' in said) throw new MissingError(...said.missing)
-  if ('view' in said) throw new ViewError(said.view.reason, said.view.message)
-  return said
+  if ('missing' in response) throw new MissingError(...response.missing)
+  if ('view' in response) throw new ViewError(response.view.reason, response.view.message)
+  return response
 }
 
+/** Fetches state through the main thread, which requests no key twice at a time. */
 export const remoteLazy = (request: SendRequest): LazyState => ({
   async fetch(keys, { for: purpose, client: address, signal }) {
     const requested = { what: 'fetch', keys, for: purpose, address } as const
-    const said = await request<'fetch'>(requested, { signal })
-    return said ?? { failed: 'the main thread does not answer' }
+    const response = await request<'fetch'>(requested, { signal })
+    return response ?? { failed: 'the main thread does not answer' }
   },
 })
 
+/** Forwards calls to other nodes through the main thread. A missing answer is returned as error. */
 export const remoteForward = (request: SendRequest): Forward => ({
   async forward(method, params, { to, client: address, signal }) {
     const requested = { what: 'forward', method, params, to, address } as const
-    const said = await request<'forward'>(requested, { signal })
-    return said ?? { error: broken('the main thread does not answer').toObject() }
+    const response = await request<'forward'>(requested, { signal })
+    return response ?? { error: broken('the main thread does not answer').toObject() }
   },
 })

@@ -1,6 +1,6 @@
 /**
- * The front of a front thread: it reads and runs calls itself. Everything unique is requested from
- * the main thread.
+ * The JSON-RPC server of a front thread. It reads the database and runs calls in its own pool. It
+ * requests what exists once per node, such as the txpool, from the main thread.
  */
 import { openChainReader } from '../../engine/chain/reader.ts'
 import { chainSpec } from '../../engine/chainspec/registry.ts'
@@ -47,21 +47,30 @@ type FrontThreadNotification = Exclude<ToFrontThread, { readonly type: 'ask' | '
 export interface ThreadFront {
   readonly front: Front
   readonly metrics: FrontMetrics
+  /** Returns the numbers of this thread's pool. */
   readonly pool: () => ReturnType<OpenedPool['pool']['stats']>
+  /** Receives the main thread's notifications in order. */
   onMessage(message: FrontThreadNotification): void
 }
 
-/** Timeout of a call; a control of a development chain may wait for many blocks. */
+/** Timeout of a call on the main thread. A call such as `evm_mine` may wait for many blocks. */
 const CALL_MS = 600_000
-const UNHEARD: ReportedReadiness = {
+/** Readiness while the main thread does not answer. `outside` has the reasons for the public. */
+const NO_READINESS: ReportedReadiness = {
   status: 'unready',
   reasons: ['the main thread does not answer'],
   outside: ['the main thread does not answer'],
   details: {},
 }
 
-const SILENT = { status: 503, wrong: UNHEARD.reasons[0]! }
+/** HTTP response to a new replica while the main thread does not answer. */
+const NO_BOOTSTRAP = { status: 503, wrong: NO_READINESS.reasons[0]! }
 
+/**
+ * Opens the server. It refuses JSON-RPC with 503 until the main thread sends 'paused' without a
+ * reason. Each front thread calls this once, at its start. Responses of the main thread arrive only
+ * after the promise resolves, so nothing here may await a request.
+ */
 export async function openThreadFront(
   context: NodeContext,
   data: FrontThreadData,
@@ -71,6 +80,7 @@ export async function openThreadFront(
   const chain = chainSpec(node.chain)
   const now = openClock(node.clock)
   const database = attachDatabase(node.database)
+  // The row of this thread in the lease table; the front of a front thread is the thread itself.
   const row = { thread: node.thread, front: node.thread, latest: config.latest }
   const store = openStore(database)
   const reader = openChainReader({ ...row, views: node.views, store, chain })
@@ -87,11 +97,13 @@ export async function openThreadFront(
     share: config.verifySample,
     report: context.reporter.report,
     save: mismatchFiles(path, frontThread),
+    // Only a differing block halts the writer. Front threads verify calls, not blocks.
     haltWriter: (reason) => link.post({ type: 'distrust', reason }),
   })
   const access = feedAccess(config.enrichTokenFile)
   const feed =
     data.feed && createFeedHub(config.limits, { run: data.feed.run, access, seed: data.feed })
+  // The metrics are created before the front, and read it later.
   const later: { front?: Front } = {}
   const metrics = metricsOf({ frontThread, opened, executor, feed, later })
   const reportLoad = measureLoad(opened, metrics, link)
@@ -108,7 +120,7 @@ export async function openThreadFront(
     report: context.reporter.report,
     bootstrap: bootstrapHandler(
       config.bootstrapTokenFile,
-      async (url) => (await link.request<'bootstrap'>({ what: 'bootstrap', url })) ?? SILENT,
+      async (url) => (await link.request<'bootstrap'>({ what: 'bootstrap', url })) ?? NO_BOOTSTRAP,
     ),
     promises: openPromises(database, () => Date.now()),
     // The status page displays metrics of the whole node.
@@ -119,7 +131,7 @@ export async function openThreadFront(
   front.server.setPaused('starting')
   context.lifecycle.onStop('the server', front.close, { minMs: SERVER_MS })
   const probe = () => void reportProbe(opened, link, now)
-  watchFromNowOn(context, { probe, reportLoad })
+  startReports(context, { probe, reportLoad })
   prepareLater(context, opened.pool)
   return {
     front,
@@ -129,7 +141,11 @@ export async function openThreadFront(
   }
 }
 
-/** @returns reports the load since its last call */
+/**
+ * Receives every finished call of the pool, and measures the load.
+ * @returns a function that posts the load to the main thread. `waitMs` is the longest time of a
+ * call in the queue since the previous post, in milliseconds.
+ */
 function measureLoad(
   { jobs, pool }: Pick<OpenedPool, 'jobs' | 'pool'>,
   metrics: Pick<FrontMetrics, 'job'>,
@@ -155,6 +171,7 @@ type MessageTargets = {
   readonly probe: () => void
 }
 
+/** Passes a notification of the main thread to the part that needs it. */
 function onMessage(
   message: FrontThreadNotification,
   { front, feed, remote, opened, probe }: MessageTargets,
@@ -191,9 +208,11 @@ function onMessage(
   }
 }
 
+/** Opens what this thread shares with the main thread: memory, and services by request. */
 function openRemote(data: FrontThreadData, { request, post }: Link) {
   const { frontThread, shared, keys, mode, forwardingUrl, pageMode, hasControls } = data
   const transactions = remoteTransactions(request, openWaitingReader(shared.waiting), post)
+  // A method that forwards its calls to the main thread.
   const pass = (method: Parameters<typeof passedOn>[0]) =>
     passedOn(method, ({ client, ...call }) =>
       request<'call'>(
@@ -220,15 +239,17 @@ function openRemote(data: FrontThreadData, { request, post }: Link) {
       lazy: data.isLazy ? remoteLazy(request) : undefined,
       forward: data.hasForward ? remoteForward(request) : undefined,
       readiness: async (maxLagMs?: number) =>
-        (await request<'readiness'>({ what: 'readiness', maxLagMs })) ?? UNHEARD,
+        (await request<'readiness'>({ what: 'readiness', maxLagMs })) ?? NO_READINESS,
       rateBuckets: {
         calls: shared.calls,
         nonRpcRequests: shared.nonRpcRequests,
         thread: threadOf(frontThread),
+        // A front thread may sleep for the lock of the buckets; the main thread may not.
         mayWait: true,
       },
       concurrencyLimits: openSharedConcurrencyLimits(shared.concurrencyLimits, frontThread),
       seenAccounts: openSharedSeen(shared.seen, threadOf(frontThread)),
+      // A filter exists on the thread that created it; the main thread passes requests on.
       filterHome: filterHome(frontThread, (of, requested) =>
         request<'filter'>({ what: 'filter', frontThread: of, ...requested }),
       ),
@@ -256,14 +277,15 @@ function metricsOf(parts: {
   return createFrontThreadMetrics(sources, parts.frontThread)
 }
 
+/** Checks with one call that the pool answers, and reports the result to the main thread. */
 const reportProbe = (opened: Pick<OpenedPool, 'pool'>, { post }: Link, now: Clock): Promise<void> =>
   probePool(opened.pool, now).then(
     () => post({ type: 'probed', problem: undefined }),
     (error: Error) => post({ type: 'probed', problem: error.message }),
   )
 
-/** Sends regular reports to the main thread. */
-function watchFromNowOn(
+/** Reports pool probes and, for a balancer's agent, the load to the main thread until the stop. */
+function startReports(
   { config, lifecycle }: NodeContext,
   { probe, reportLoad }: { readonly probe: () => void; readonly reportLoad: () => void },
 ): void {

@@ -20,8 +20,9 @@ import type { NeedEffect } from './types.ts'
 import { count, emit, type Wait, type WriterState, wakeAt } from './writer-state.ts'
 
 /**
- * Requests the keys.
- * @returns undefined when the event has reached its limit of requests or keys
+ * Requests the missing keys of an event, as many as its limit still allows. `before` is the event's
+ * previous wait, and undefined at its first request.
+ * @returns the wait; undefined, without a request, when the event's limit is reached
  */
 export function requestState<Event>(
   state: WriterState,
@@ -35,12 +36,13 @@ export function requestState<Event>(
   const request = need(state, keys, purpose)
   const untilMs = options.now() + limits.fetchMs
   wakeAt(state, untilMs)
-  const [rounds, all] = [requested.rounds + 1, requested.keys + keys.length]
-  return { event, request, rounds, keys: all, untilMs, isOver: false }
+  const rounds = requested.rounds + 1
+  const totalKeys = requested.keys + keys.length
+  return { event, request, rounds, keys: totalKeys, untilMs, isOver: false }
 }
 
 /**
- * Requests keys without a wait.
+ * Requests keys without creating a `Wait`, so that no event depends on the response.
  * @returns the number of the request
  */
 export function need(
@@ -55,14 +57,15 @@ export function need(
 }
 
 /**
- * Runs `run`; on missing state, a prefetch extends the error with the other missing keys.
- * @throws {MissingError}
- * @throws {ViewError}
+ * Runs `run` once. On missing state, a prefetch extends the error with the other missing keys.
+ * @param about called on missing state only; it may revert the failed run
+ * @throws {MissingError} with the keys of `run` and of the prefetch
+ * @throws {ViewError} if state cannot be read for another reason
  */
 export async function withPrefetch<Result>(
   state: WriterState,
   run: () => Promise<Result>,
-  about: () => Promise<Omit<Scouted, 'senderOf'>>,
+  about: () => Promise<Omit<PrefetchInput, 'senderOf'>>,
 ): Promise<Result> {
   try {
     return await run()
@@ -71,34 +74,41 @@ export async function withPrefetch<Result>(
     const { options, limits, expected } = state
     const untilMs = options.now() + limits.scoutMs
     const isExpired = () => options.now() >= untilMs
-    const scouted = { ...(await about()), senderOf: expected.senderOf }
-    throw await prefetch(options, scouted, { first: error, max: limits.fetchKeys, isExpired })
+    const input = { ...(await about()), senderOf: expected.senderOf }
+    throw await prefetch(options, input, { first: error, max: limits.fetchKeys, isExpired })
   }
 }
 
-/** Returns the state after the transactions executed so far. */
+/**
+ * Returns the state after the transactions executed so far; later ones do not change it.
+ * @param under the state on which the execution was opened
+ */
 export const stateAfter = async (
   execution: BlockExecution,
   under: StateReader,
 ): Promise<StateReader> => overlayReader(await execution.diff(), under)
 
-type Scouted = {
+type PrefetchInput = {
   /** The state before the first transaction; with `starts`, before the start of the block. */
   readonly reader: StateReader
   readonly attributes: BlockAttributes
+  /** The prefetch also runs the system calls at the start of the block. */
   readonly starts: boolean
+  /** Transactions as bytes; those that cannot be decoded are skipped. */
   readonly transactions: readonly Bytes[]
+  /** Returns a sender that is known already, so that its signature is not recovered again. */
   readonly senderOf: SenderOf
 }
 
 /**
- * Runs the transactions again with zeros for missing values and discards the result.
+ * Runs the transactions on a state whose missing accounts and slots read as absent. The result is
+ * discarded.
  * @returns an error with the keys of `first` and of this run, at most `max`
- * @throws {ViewError}
+ * @throws {ViewError} if state cannot be read for another reason
  */
 async function prefetch(
   context: { readonly chain: ChainSpec; readonly engine: Engine },
-  { reader, attributes, starts, transactions, senderOf }: Scouted,
+  { reader, attributes, starts, transactions, senderOf }: PrefetchInput,
   bounds: {
     readonly first: MissingError
     readonly max: number
@@ -121,10 +131,12 @@ async function prefetch(
   } finally {
     execution.close()
   }
+  // The list has the order of insertion, so its first key is the first key of the error.
   const [first] = bounds.first.missing
   return new MissingError(first, ...missing.list().slice(1))
 }
 
+/** Records the keys of a `MissingError`. A collecting reader still throws it for missing code. */
 async function collectMissing(run: () => Promise<unknown>, missing: MissingKeys): Promise<void> {
   try {
     await run()

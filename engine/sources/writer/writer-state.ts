@@ -36,7 +36,7 @@ export type Wait<Event> = {
   readonly rounds: number
   readonly keys: number
   readonly untilMs: number
-  /** The newest request is answered. */
+  /** The response has arrived, so the event can be applied again. */
   readonly isOver: boolean
 }
 
