@@ -1,6 +1,6 @@
 /**
- * Scans the text of a request before JSON.parse: depth, number and length of its tokens, in one
- * pass and constant memory.
+ * Scans the text of a request before JSON.parse. One pass checks the depth, number and length of
+ * its tokens. Memory grows only with the depth and the number of batch items.
  */
 
 export type ScanLimits = {
@@ -12,28 +12,34 @@ export type ScanLimits = {
   readonly keys: number
   readonly hexKeys: number
   /**
-   * Maximum number of values, lists and objects included. A small value takes JSON.parse as long as
-   * a long one, and a list several times that.
+   * Maximum of opening brackets and commas together, which approximates the number of values.
+   * JSON.parse takes as long for a short value as for a long one, and several times that for a
+   * list.
    */
   readonly values: number
-  /** Maximum items of a batch, after which the scan stops. */
+  /** Maximum items of a batch. */
   readonly items: number
-  /** Maximum characters of each kind of token, as written. */
+  /**
+   * Maximum characters of each kind of token. Characters are UTF-16 units as written, without the
+   * quotes. A key must also fit the limits of a string.
+   */
   readonly keyCharacters: number
   readonly numberCharacters: number
-  /** Limits of a string that starts with 0x, and of any other string. */
+  /** Limit of a string that starts with 0x. */
   readonly hexCharacters: number
+  /** Limit of any other string. */
   readonly textCharacters: number
   readonly idCharacters: number
   readonly methodCharacters: number
 }
+/** Result of a scan. If there is a fault, the other fields cover only the text before it. */
 export type Scan = {
   readonly isBatch: boolean
-  /** Number of items of a batch, otherwise 1. */
+  /** Number of items of a batch, otherwise 1. An empty batch also counts as 1. */
   readonly items: number
   /** Number of values, counted as for `ScanLimits.values`. */
   readonly values: number
-  /** Reason to refuse the body without parsing; '' means that it is not JSON. */
+  /** Reason to refuse the body without parsing. '': it is not JSON. undefined: no reason. */
   readonly fault: string | undefined
   /** Text of each numeric id, by item. */
   readonly ids: readonly (string | undefined)[]
@@ -45,25 +51,27 @@ const QUOTE = 34
 const BACKSLASH = 92
 const OPEN_OBJECT = 123
 const OPEN_ARRAY = 91
+/** Fault of a text that is not JSON. */
 const NO_JSON = ''
 /** Maximum length of `true`, `false` and `null`. */
 const LITERAL_CHARACTERS = 5
 
 /**
- * Scans the text without recursion, because JSON.parse takes a second for a megabyte of "[". It
- * stops at the first text that cannot be JSON, so that nothing grows with invalid input. It also
- * cuts out numeric ids, which parsing would round (12345678901234567890 would become …567000). The
+ * Scans the text without recursion, because JSON.parse takes a second for a megabyte of "[". The
+ * scan stops at the first fault. It accepts some texts that JSON.parse refuses, such as a trailing
+ * comma. The result has numeric ids as written, because parsing rounds numbers above 2^53. The
  * texts of params serve as cache keys, and go to workers.
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a loop over every character, whose state is its locals
 export function scan(text: string, limits: ScanLimits): Scan {
   const ids: (string | undefined)[] = []
   const params: (string | undefined)[] = []
-  // Entries by depth, from 1 on.
+  // These lists have an entry for each depth, from 1 on.
   const brackets: number[] = []
   const keys: number[] = []
   const hexKeys: number[] = []
   let depth = 0
+  /** Depth of a request's fields: 2 in a batch, otherwise 1. */
   let envelope = 1
   let items = 1
   let values = 0
@@ -75,7 +83,10 @@ export function scan(text: string, limits: ScanLimits): Scan {
    * The previous token is a value or a key, so a closing bracket, a comma or a colon must follow.
    */
   let isAfterValue = false
-  /** The key before this value, where its value has its own limit. */
+  /**
+   * The last key, if it is one whose string value has a limit of its own. The next string, opening
+   * bracket or comma resets it.
+   */
   let bound: 'id' | 'method' | undefined
 
   let fault: string | undefined
@@ -92,8 +103,8 @@ export function scan(text: string, limits: ScanLimits): Scan {
       continue
     }
     /*
-     * The labels are literals, because V8 builds no jump table for named ones, which is five times
-     * as slow (2026-11).
+     * The labels are numbers, because V8 builds no jump table for named constants. Named labels
+     * are five times as slow (2026-11).
      */
     switch (code) {
       case 34: {
@@ -172,6 +183,7 @@ export function scan(text: string, limits: ScanLimits): Scan {
           break scanning
         }
         isAfterValue = false
+        bound = undefined
         if (++values > limits.values) {
           fault = `more than ${limits.values} values`
           break scanning
@@ -240,8 +252,8 @@ export function scan(text: string, limits: ScanLimits): Scan {
     values,
     fault,
     /*
-     * An escaped key may spell "id" or "params" a second time, which the scan cannot see. The
-     * parsed values count then.
+     * The scan does not decode escaped keys, and one may repeat "id" or "params". The caller then
+     * uses the parsed values.
      */
     ids: hasEscapedKey ? [] : ids,
     params: hasEscapedKey ? [] : params,
@@ -302,8 +314,8 @@ const isHexAt = (text: string, at: number): boolean =>
   text.charCodeAt(at) === 48 && (text.charCodeAt(at + 1) | 32) === 120
 
 /**
- * Includes other control characters, which the parser refuses. One comparison is twice as fast as
- * four.
+ * Tells whether a character is whitespace or a control character. JSON.parse refuses the latter.
+ * One comparison is twice as fast as four.
  */
 const isSpace = (code: number): boolean => code <= 32
 
@@ -318,7 +330,7 @@ function skipSpace(text: string, at: number): number {
   return NO_SPACE.test(text) ? NO_SPACE.lastIndex - 1 : text.length
 }
 
-/** A digit, a sign or a point. */
+/** Tells whether a character is a digit, a sign or a point. */
 const isOfNumber = (code: number): boolean =>
   (code >= 48 && code <= 57) || code === 45 || code === 43 || code === 46
 
@@ -332,6 +344,10 @@ function endOfNumber(text: string, from: number, max: number): number {
   return to
 }
 
+/**
+ * Returns the end of a word in lower case. For a word that is too long, the result lies beyond the
+ * limit.
+ */
 function endOfLiteral(text: string, from: number): number {
   let to = from
   for (; to - from <= LITERAL_CHARACTERS; to++) {
@@ -341,7 +357,7 @@ function endOfLiteral(text: string, from: number): number {
   return to
 }
 
-/** Returns the number at `at` as written; JSON.parse checks its form. */
+/** Returns the number at `at` as written, or undefined. JSON.parse checks its form. */
 function numberAt(text: string, at: number, max: number): string | undefined {
   if (!isOfNumber(text.charCodeAt(at))) return undefined
   return text.slice(at, endOfNumber(text, at, max))

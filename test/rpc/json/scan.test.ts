@@ -64,6 +64,8 @@ describe('the scan of a request body', () => {
       `[{"id":"${'i'.repeat(11)}"}]`,
       'id longer than 10 characters',
     ],
+    ['a long key after an id that is a number', `{"id":1,"${'k'.repeat(20)}":1}`, undefined],
+    ['a long key after a method that is null', `{"method":null,"${'k'.repeat(20)}":1}`, undefined],
     ['escaped quotes', `["${'\\"'.repeat(25)}"]`, undefined],
   ]
   test.each(cases)('gives the expected fault or none: %s', (_name, text, fault) => {
