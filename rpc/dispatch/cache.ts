@@ -1,6 +1,7 @@
 /**
- * Cache of results that depend only on a view, bounded in items and bytes. The oldest results are
- * evicted first, so results of old heads leave.
+ * Cache of results that depend only on a view, bounded in items and bytes. It has two kinds of
+ * entries. The key of one kind names fixed heads. The other kind follows a head through its steps,
+ * and is valid until something that it read changes. Keys are evicted in the order of insertion.
  */
 import type { Reads } from '../../engine/state/reads.ts'
 import { isBecause } from '../core/errors.ts'
@@ -8,7 +9,10 @@ import { type PoolReply, sizeOfReply } from '../core/executor.ts'
 import { createFifo } from '../core/fifo.ts'
 import type { Change, Lineage } from './lineage.ts'
 
-/** Key of a response that follows a head, at one of its steps. */
+/**
+ * Subject of a lookup for a response that follows a head. A step numbers the states of the head
+ * that calls have read, and only grows (`Lineage`).
+ */
 export type Following = {
   /** Key of the lineage, the method and its parameters. */
   readonly key: string
@@ -17,7 +21,8 @@ export type Following = {
 }
 /**
  * Result of a lookup. `isKnown`: the call was requested before, perhaps at another step.
- * `isCarried`: an older step's reply is reused at this step for the first time.
+ * `isCarried`: an older step's reply is reused at this step for the first time, so the caller
+ * reports the reuse.
  */
 type Found = {
   readonly reply: PoolReply | undefined
@@ -26,24 +31,37 @@ type Found = {
 }
 
 export interface ResultCache {
-  /** @param key basis of the response (ChainView.cacheKey), method and parameters */
+  /**
+   * Returns the reply that `set` stored for the key.
+   * @param key heads that the response depends on (ChainView.cacheKey), method and parameters
+   */
   get(key: string): PoolReply | undefined
+  /** Stores a reply, unless the key has one. */
   set(key: string, reply: PoolReply): void
-  /** Returns the reply of this step, or of an older step if none of its reads has changed. */
+  /**
+   * Returns the reply of this step, or of an older step if none of its reads has changed since.
+   * @param at the step must be the lineage's newest
+   */
   follow(at: Following): Found
-  /** @param reply reply with its reads, if known */
+  /**
+   * Stores a reply for its step, unless the cache has a valid reply of that step or a later one.
+   * @param reply reply with its reads, if known
+   */
   setFollowing(at: Following, reply: PoolReply): void
   readonly stats: CacheStats
 }
 export type CacheStats = {
   readonly hits: number
   readonly misses: number
+  /** Number of keys, with or without a reply. */
   readonly items: number
+  /** Approximate size. */
   readonly bytes: number
   /** Hits with a reply of an older step. */
   readonly carried: number
   /**
-   * Replies of an older step that became invalid, by reason. `untracked`: their reads are unknown.
+   * Replies of an older step that became invalid, by reason (`Change`). `untracked`: their reads
+   * are unknown.
    */
   readonly dropped: Readonly<Record<Change | 'untracked', number>>
 }
@@ -95,6 +113,7 @@ class Results implements ResultCache {
       return { reply: this.#counted(undefined), isKnown: false, isCarried: false }
     const isOlder = cached.step !== step && cached.reply !== undefined
     if (isOlder) {
+      // The lineage is at `step`, so it compares the cached step with this one.
       const change =
         cached.reads === undefined ? 'untracked' : lineage.changeOf(cached.reads, cached.step)
       if (change === undefined) this.#carried++
@@ -157,8 +176,8 @@ class Results implements ResultCache {
 }
 
 /**
- * Separates a reply from its reads. A refusal may depend on state without a key. It is stored
- * without reads, and so is valid only for its step.
+ * Separates a reply from its reads. Errors other than a revert may depend on state that reads do
+ * not record. They get no reads here, and so are valid only for their step.
  */
 function parted(reply: PoolReply): {
   readonly plain: PoolReply
@@ -170,6 +189,7 @@ function parted(reply: PoolReply): {
   return { plain, reads: hasOutcome ? reads : undefined }
 }
 
+/** Estimates the bytes of an entry. */
 const sizeOf = (key: string, { reply, reads }: Pick<CachedResult, 'reply' | 'reads'>): number =>
   key.length +
   (reply === undefined ? 0 : sizeOfReply(reply)) +

@@ -15,10 +15,10 @@ type SendRequest = RequestFunction<keyof FrontThreadQuestions>
 
 const RETRY_MS = 1_000
 /**
- * Only larger transactions pass on the client's abort signal. The txpool decides about smaller ones
- * at once, so an abort would arrive too late.
+ * Bytes above which a submit passes on the client's abort signal. Only large transactions occupy a
+ * worker for long, with blob proofs or a long hash. Smaller ones gain nothing from an abort.
  */
-const LONG_BYTES = 16_384
+const ABORTABLE_BYTES = 16_384
 
 export type RemoteTransactions = TransactionService & {
   /** Notifies the listeners of `onPending`; called when the main thread sends 'pending'. */
@@ -29,8 +29,9 @@ export type RemoteTransactions = TransactionService & {
 
 /**
  * Opens the main thread's txpool for this thread; `TransactionService` describes the methods.
- * `get` and `standingOf` resolve to undefined if the main thread does not answer.
- * @param waiting reads the nonces and hashes of waiting transactions from shared memory
+ * `nextNonce` and `isExpected` read shared memory. If the main thread does not answer, `submit`
+ * returns an error, `counts` throws, and `get` and `standingOf` resolve to undefined.
+ * @param waiting reads the nonces and hashes of the txpool's transactions from shared memory
  * @param post tells the main thread whether this thread has listeners for pending transactions
  */
 export function remoteTransactions(
@@ -42,10 +43,10 @@ export function remoteTransactions(
   const listeners = new Set<Listener>()
   const departureListeners: ((hashes: readonly Bytes[]) => void)[] = []
   return {
-    // `isTaken`: the sequencer has already accepted the transaction.
+    // `isTaken`: the sequencer has already accepted the transaction, so some checks are left out.
     async submit(raw, client, isTaken = false) {
       const { address } = client
-      const signal = raw.length > LONG_BYTES ? client.signal : undefined
+      const signal = raw.length > ABORTABLE_BYTES ? client.signal : undefined
       const requested = { what: 'submit', raw, address, isTaken } as const
       return submission(await request<'submit'>(requested, signal && { signal }))
     },
@@ -77,9 +78,9 @@ export function remoteTransactions(
 }
 
 /**
- * Decodes the main thread's response to a submit. undefined, for no response, becomes the error
- * 'overloaded' of the submission.
- * @throws {MissingError} {ViewError} where the txpool threw the same error
+ * Decodes the main thread's response to a submit. If there is no response, the submission has the
+ * error 'overloaded'. `Undone` carries an error that the txpool threw on the main thread.
+ * @throws {MissingError} {ViewError} the txpool threw the same error
  */
 function submission(response: Submission | Undone | undefined): Submission {
   if (response === undefined)
@@ -89,7 +90,10 @@ function submission(response: Submission | Undone | undefined): Submission {
   return response
 }
 
-/** Fetches state through the main thread, which requests no key twice at a time. */
+/**
+ * Fetches state through the main thread. Concurrent requests for a key share one fetch. A missing
+ * answer is returned as `failed`.
+ */
 export const remoteLazy = (request: SendRequest): LazyState => ({
   async fetch(keys, { for: purpose, client: address, signal }) {
     const requested = { what: 'fetch', keys, for: purpose, address } as const
@@ -98,7 +102,10 @@ export const remoteLazy = (request: SendRequest): LazyState => ({
   },
 })
 
-/** Forwards calls to other nodes through the main thread. A missing answer is returned as error. */
+/**
+ * Forwards calls to other nodes through the main thread. A missing answer is returned as the error
+ * 'broken'.
+ */
 export const remoteForward = (request: SendRequest): Forward => ({
   async forward(method, params, { to, client: address, signal }) {
     const requested = { what: 'forward', method, params, to, address } as const

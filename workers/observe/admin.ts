@@ -17,39 +17,48 @@ import {
 import type { Adopt } from '../../rpc/http/upgrades.ts'
 import { type Open, refuseUpgrade } from '../../rpc/http/websocket.ts'
 
-// This avoids an import, which would load undici; the request server does so too.
+// An import of node:http would load undici, so the module comes from `process`.
 const { createServer } = process.getBuiltinModule('node:http')
 
 export type AdminPage = { readonly type: string; readonly text: string }
 export type AdminServer = { readonly port: number; close(): Promise<void> }
-/** The status page on this port. */
+/** The status page, and the service of its WebSockets. */
 export type AdminStatus = {
-  readonly status: Pick<StatusPage, 'html' | 'file'> & { readonly openInside: Open }
+  readonly status: Pick<StatusPage, 'html' | 'file'> & {
+    /** Serves a viewer of the status page, with the node's internals. */
+    readonly openInside: Open
+  }
+  /** Passes an upgraded socket to the request server, which then owns the socket. */
   readonly adopt: Adopt
 }
+/** Pages by their exact path, without a query. */
 type Pages = Readonly<Record<string, () => AdminPage | Promise<AdminPage>>>
 
 /**
- * Starts the admin server.
- * @param displayed the status page; undefined disables it
+ * Starts the admin server on 127.0.0.1 and resolves when it listens. The node calls this once at
+ * its start. `close` waits until the adopted WebSockets are closed too.
+ * @param port 0 chooses a free port
+ * @param statusPage the status page; undefined disables it
  * @throws the system's error (EADDRINUSE …)
  */
 export async function startAdmin(
   port: number,
   pages: Pages,
-  displayed?: AdminStatus | undefined,
+  statusPage?: AdminStatus | undefined,
 ): Promise<AdminServer> {
+  // An empty list adds no names to the loopback names and literal addresses.
   const isHostAllowed = createHostCheck([])
-  const known = new Map(Object.entries(pages))
+  const pagesByPath = new Map(Object.entries(pages))
   const server: Server = createServer((request, response) => {
     if (!isHostAllowed(request.headers.host)) response.writeHead(403).end()
-    else void respond(request, response, { known, displayed })
+    else void respond(request, response, { pagesByPath, statusPage })
   })
   server.requestTimeout = 10_000
   server.maxConnections = 64
-  if (displayed !== undefined)
+  if (statusPage !== undefined)
     server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       const { host, origin } = request.headers
+      // Node refuses plain requests without a Host header, but not upgrades.
       const fault = hostFault(request)
       if (fault !== undefined) return refuseUpgrade(socket, 400, fault)
       // Any page in a browser may connect to loopback, so only this page's origin is accepted.
@@ -58,8 +67,8 @@ export async function startAdmin(
       const address = request.socket.remoteAddress ?? '127.0.0.1'
       const upgraded = { request, socket, head, address }
       const path = pathOf(request)
-      if (path === LIVE_PATH) return displayed.adopt(upgraded, displayed.status.openInside)
-      if (path === CALLS_PATH) return displayed.adopt(upgraded, 'flashblocks')
+      if (path === LIVE_PATH) return statusPage.adopt(upgraded, statusPage.status.openInside)
+      if (path === CALLS_PATH) return statusPage.adopt(upgraded, 'flashblocks')
       return refuseUpgrade(socket, 404, 'not found')
     })
   await new Promise<void>((resolve, reject) => {
@@ -76,7 +85,10 @@ export async function startAdmin(
   }
 }
 
-/** JSON-RPC over WebSocket, at the path that the status page uses on the other port too. */
+/**
+ * Path of JSON-RPC over WebSocket with flashblocks semantics. The status page uses the same path on
+ * the RPC port.
+ */
 const CALLS_PATH = '/flashblocks'
 
 const pathOf = ({ url }: IncomingMessage): string => (url ?? '').split('?', 1)[0]!
@@ -91,19 +103,19 @@ async function fileFor(
   return path.startsWith(FILES_PATH) ? status.file(path.slice(FILES_PATH.length)) : undefined
 }
 
-type Served = {
-  readonly known: ReadonlyMap<string, Pages[string]>
-  readonly displayed: AdminStatus | undefined
+type Routes = {
+  readonly pagesByPath: ReadonlyMap<string, Pages[string]>
+  readonly statusPage: AdminStatus | undefined
 }
 async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  { known, displayed }: Served,
+  { pagesByPath, statusPage }: Routes,
 ): Promise<void> {
   const path = pathOf(request)
   try {
-    const file = displayed && (await fileFor(request, path, displayed))
-    const page = known.get(path)
+    const file = statusPage && (await fileFor(request, path, statusPage))
+    const page = pagesByPath.get(path)
     if (file !== undefined) response.writeHead(200, file.headers).end(file.body)
     else if (page === undefined) response.writeHead(404).end()
     else {

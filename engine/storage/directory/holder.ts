@@ -1,18 +1,19 @@
-/** Finds the process that has a file open, by Linux's /proc. On other systems none is found. */
+/** Finds a process that has a file open, in Linux's /proc. Other systems give no result. */
 import { readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * Finds the process that has RocksDB's lock file open, as long as the directory is in use.
- * Processes of other users are invisible.
- * @returns the pid, or undefined if none is found
+ * Finds a process that has a file open, for the error text after RocksDB's lock was refused.
+ * RocksDB keeps its lock file open while the database is open. Processes of other users are
+ * invisible. Another process is preferred to this one.
+ * @returns the pid; undefined if there is no such process or file, or no /proc
  */
 export function holderOf(file: string): number | undefined {
   try {
     const path = realpathSync(file)
     const pids = readdirSync(PROCESSES).filter((name) => /^\d+$/.test(name))
     const holders = pids.filter((pid) => hasOpen(pid, path)).map(Number)
-    // This process has the file open too, to request the lock, or is the only one.
+    // This process may have the file open only because it requested the lock.
     return holders.find((pid) => pid !== process.pid) ?? holders[0]
   } catch {
     return undefined

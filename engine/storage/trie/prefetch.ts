@@ -1,6 +1,6 @@
 /**
- * Loads the stored nodes on the way of an update, one level of all tries at a time. One read loads
- * many nodes.
+ * Loads the stored nodes on the paths of an update's keys. One read loads the missing nodes of one
+ * level of all tries.
  */
 import type { Bytes } from '../../primitives/bytes.ts'
 import { nibbleAt } from '../../primitives/trie-root.ts'
@@ -8,16 +8,19 @@ import { inlineChild } from './codec.ts'
 import { type Branch, bitCount, childAt, type Extension, type TrieNode } from './node.ts'
 import type { TrieSpace } from './rows.ts'
 
-/** One trie, and the keys of an update. */
+/** One trie, and the hashed keys that an update changes in it. */
 export type Route = {
   readonly space: TrieSpace
   readonly root: TrieNode | undefined
-  /** Sorted. */
+  /** Sorted keys of 32 bytes. */
   readonly keys: readonly Bytes[]
-  /** Probable RLP of the leaf's value; undefined if the diff does not know it. */
+  /**
+   * Guesses the RLP of the value that the trie has for `keys[at]` before the update. undefined: the
+   * diff does not know it.
+   */
   valueBefore(at: number): Bytes | undefined
 }
-/** Keys of a trie that share the path to a node. */
+/** Keys from `from` to `to` (exclusive). They share the path to a node, of `depth` nibbles. */
 type Span = {
   readonly route: Route
   readonly from: number
@@ -25,21 +28,36 @@ type Span = {
   readonly depth: number
 }
 type Step = Span & { readonly node: TrieNode }
-/** A child that is only in the database, and the keys that lead to it. */
+/**
+ * A child that is only in the database, and the keys that lead to it. `nibble` is the child's index
+ * in a branch, and 0 in an extension.
+ */
 export type Absent = Span & { readonly parent: Branch | Extension; readonly nibble: number }
 
 /** Loads absent nodes. Both methods link the nodes to their parents. */
 export type Source = {
+  /**
+   * Loads nodes from the database, or from a cache.
+   * @returns the nodes in the order of `absent`
+   * @throws {TrieError} if a node is not in the database, or has another hash
+   */
   load(absent: readonly Absent[]): readonly TrieNode[]
   /**
-   * Makes the leaf from its value; false if the child is not the leaf of its key with this value.
+   * Builds the leaf of the only key with this value, without a read. The leaf is linked if its hash
+   * is the one in the parent.
+   * @returns false if the child is another node
    */
   recall(absent: Absent, value: Bytes): boolean
 }
 
-/** First key of a span, which starts with the path of the node. */
+/** Returns the first key of a span. The path of the span's node is the start of this key. */
 export const keyOf = ({ route, from }: Span): Bytes => route.keys[from]!
 
+/**
+ * Loads the nodes on the paths of all keys into memory, so that an update finds them there. Other
+ * children of these nodes are not loaded.
+ * @throws {TrieError}
+ */
 export function prefetch(routes: readonly Route[], source: Source): void {
   let level: Step[] = []
   for (const route of routes)
@@ -63,23 +81,25 @@ export function prefetch(routes: readonly Route[], source: Source): void {
 }
 
 /**
- * Largest number of children at which a leaf is guessed. Below a branch with p of 16 children, a
- * hashed key is alone in its nibble with probability 1 − p/16. A wrong guess costs about a third of
- * a read.
+ * Largest number of children of a branch, without inline ones, at which a leaf is guessed. Hashed
+ * keys are spread evenly. If a branch has p of 16 children, a child is thus a leaf with probability
+ * 1 − p/16. A wrong guess costs about a third of a read, and 1 − 11/16 is about a third.
  */
-const MAX_SIBLINGS = 11
+const MAX_CHILDREN = 11
 
+/** Children found at one level: in memory (`next`), or only in the database (`absent`). */
 type Found = {
   readonly next: Step[]
   readonly absent: Absent[]
   readonly source: Source
 }
 
+/** Splits a step's keys by their nibble, and adds the children that they lead to. */
 function throughBranch(step: Step, branch: Branch, { next, absent, source }: Found): void {
   const { route, to } = step
   const { keys } = route
   const depth = step.depth + 1
-  const mayHaveLeaves = bitCount(branch.present & ~branch.inlined) <= MAX_SIBLINGS
+  const mayHaveLeaves = bitCount(branch.present & ~branch.inlined) <= MAX_CHILDREN
   for (let from = step.from; from < to; ) {
     const nibble = nibbleAt(keys[from]!, step.depth)
     let end = from + 1
@@ -96,7 +116,10 @@ function throughBranch(step: Step, branch: Branch, { next, absent, source }: Fou
   }
 }
 
-/** Keys on the path are adjacent, because they are sorted. */
+/**
+ * Adds the extension's child, if keys lead to it. These keys are adjacent, because all keys are
+ * sorted.
+ */
 function throughExtension(step: Step, extension: Extension, { next, absent }: Found): void {
   const { route } = step
   const { keys } = route

@@ -1,5 +1,7 @@
 /**
- * Records of slots: the reader's value, the current value, and the value before the transaction.
+ * Records of storage slots, by account record and key. A record has the reader's value, the current
+ * value, and the value before the transaction. The reader is the host's state below this session.
+ * Owners and records are pointers; keys and values are pointers to words of 32 bytes.
  */
 import { A_FIRST, A_FLAGS, A_LAST, A_WORD, HAS_BASE, IS_CLEARED, IS_READ, RECORDS, RECORDS_BLOCK, transaction, warm } from './accounts'
 import { take } from '../memory/heap'
@@ -12,28 +14,36 @@ import { wordToBytes20 } from '../primitives/words'
 export const S_FLAGS: usize = 0
 export const S_ACCOUNT: usize = 4
 export const S_NEXT: usize = 8
+/** Transaction that warmed the slot last; 0: none. */
 const S_WARM: usize = 12
+/** Transaction that S_ORIGINAL belongs to; 0: none. */
 const S_ORIGINAL_OF: usize = 16
 export const S_KEY: usize = 32
 export const S_VALUE: usize = 64
+/** Value before the transaction S_ORIGINAL_OF. */
 const S_ORIGINAL: usize = 96
+/** The reader's value. */
 export const S_BASE: usize = 128
 const SLOT_BYTES: usize = 160
 
 /** The reader's value has been read, and the slot is in its account's list. */
 const IS_SLOT_READ: u32 = 1
-/** The slot was first read after its storage had been cleared, and so was zero. */
+/** The slot was first read after the account's storage had been cleared, so its value was zero. */
 export const IS_FROM_CLEARED: u32 = 2
 
 const SLOTS: usize = memory.data(TABLE_BYTES, 4)
 const MIN_BUCKETS: u32 = 4096
 const ZERO: usize = memory.data(32, 16)
 
+/** Empties the table of slots. `forgetAccounts` drops the records themselves. */
 export function forgetSlots(): void {
   emptyTable(SLOTS, MIN_BUCKETS)
 }
 
-/** Returns the record of a slot, perhaps before the reader's value is read. */
+/**
+ * Returns the record of a slot, which is created if necessary. The reader is not asked, so the
+ * record may have no value yet.
+ */
 export function knownSlot(owner: usize, key: usize): usize {
   const hash = hashOfWord(owner, key)
   let bucket = bucketOf(SLOTS, hash)
@@ -61,6 +71,10 @@ function hashOfSlot(record: usize): u32 {
   return hashOfWord(load<u32>(record, S_ACCOUNT), record + S_KEY)
 }
 
+/**
+ * Returns the record of a slot and reads the reader's value if necessary. A missing slot counts as
+ * zero and is read again next time. The host records its key, and returns it when the run ends.
+ */
 export function slot(owner: usize, key: usize): usize {
   const record = knownSlot(owner, key)
   if (!(load<u32>(record) & IS_SLOT_READ)) readSlot(owner, record)
@@ -70,8 +84,8 @@ export function slot(owner: usize, key: usize): usize {
 function readSlot(owner: usize, record: usize): void {
   const flags = load<u32>(owner, A_FLAGS)
   zero(record + S_BASE)
-  // An account that the reader does not have has no slots there. Slots of a missing account are
-  // read all the same.
+  // An address without an account in the reader has only zero slots. If the account is missing
+  // (READ_MISSING), the slot is read, because the account may exist.
   if (flags & HAS_BASE || !(flags & IS_READ)) {
     wordToBytes20(ASKED, owner + A_WORD)
     bswapCopy(ASKED + 32, record + S_KEY)
@@ -101,24 +115,29 @@ export function isWarmSlot(record: usize): bool {
   return load<u32>(record, S_WARM) == transaction
 }
 
-/** Warms a slot and its address. */
+/** Warms a slot and the address of its account. */
 export function warmSlot(record: usize): void {
   warm(load<u32>(record, S_ACCOUNT))
   if (load<u32>(record, S_WARM) == transaction) return
   appendNumber(J_WARM_SLOT, record, load<u32>(record, S_WARM))
   store<u32>(record, transaction, S_WARM)
 }
+/** Restores the stamp of a warm slot when the journal is reverted. */
 export function unstampSlot(record: usize, before: u32): void {
   store<u32>(record, before, S_WARM)
 }
 
-/** Returns a pointer to the value before the transaction. */
+/** Returns a pointer to the value before the transaction. It is valid until the next `setSlot`. */
 // @ts-ignore: decorator
 @inline
 export function originalOf(record: usize): usize {
   return load<u32>(record, S_ORIGINAL_OF) == transaction ? record + S_ORIGINAL : record + S_VALUE
 }
 
+/**
+ * Sets the value of a slot that has been read, with a journal entry. The first write in a
+ * transaction saves the original value. A revert leaves it saved, because it is still right.
+ */
 export function setSlot(record: usize, value: usize): void {
   appendWord(J_SLOT, record, record + S_VALUE)
   if (load<u32>(record, S_ORIGINAL_OF) != transaction) {
@@ -128,7 +147,11 @@ export function setSlot(record: usize, value: usize): void {
   copy(record + S_VALUE, value)
 }
 
-/** Sets every slot to zero. Only a diff lists the reader's slots, because there may be millions. */
+/**
+ * Sets every slot of an account to zero, with journal entries. This serves state overrides, and the
+ * removal of destroyed or empty accounts at the end of a transaction. IS_CLEARED covers slots that
+ * have not been read, because the reader may have millions. The host lists them for a diff only.
+ */
 export function clearStorage(owner: usize): void {
   const flags = load<u32>(owner, A_FLAGS)
   if (flags & HAS_BASE && !(flags & IS_CLEARED)) {
@@ -138,7 +161,10 @@ export function clearStorage(owner: usize): void {
   for (let at = <usize>load<u32>(owner, A_FIRST); at != 0; at = load<u32>(at, S_NEXT)) if (!isZero(at + S_VALUE)) setSlot(at, ZERO)
 }
 
-/** Undoes a clearing. Slots that were zero only because of it are read again. */
+/**
+ * Undoes `clearStorage` when the journal is reverted. Slots that were first read after the clearing
+ * become unread, so `slot` reads them again.
+ */
 export function unclearStorage(owner: usize): void {
   store<u32>(owner, load<u32>(owner, A_FLAGS) & ~IS_CLEARED, A_FLAGS)
   let at = <usize>load<u32>(owner, A_FIRST)
@@ -152,7 +178,7 @@ export function unclearStorage(owner: usize): void {
   }
 }
 
-/** Returns whether an account has storage, even without code and nonce (EIP-7610). */
+/** Tells whether an account has a nonzero slot, for the collision check of CREATE (EIP-7610). */
 export function hasStorage(owner: usize): bool {
   for (let at = <usize>load<u32>(owner, A_FIRST); at != 0; at = load<u32>(at, S_NEXT)) if (!isZero(at + S_VALUE)) return true
   const flags = load<u32>(owner, A_FLAGS)
