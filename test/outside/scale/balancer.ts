@@ -21,6 +21,8 @@ export type Balancer = {
   stats(): Promise<Readonly<Record<string, ServerStats>>>
   /** Maps each address to the name of the server that it stays at. */
   stuck(): Promise<ReadonlyMap<string, string>>
+  /** Removes all addresses from that map. */
+  forget(): Promise<void>
   stop(): Promise<void>
 }
 export type ServerStats = {
@@ -28,6 +30,8 @@ export type ServerStats = {
   readonly status: string
   readonly weight: number
   readonly requests: number
+  /** Transitions from UP to DOWN. */
+  readonly downs: number
 }
 
 /**
@@ -61,6 +65,9 @@ export async function startBalancer(
     ...balancer,
     stats: () => readStats(statsSocket),
     stuck: () => readTable(statsSocket),
+    async forget() {
+      await request(statsSocket, 'clear table rpc')
+    },
   }
 }
 
@@ -101,6 +108,7 @@ async function readStats(path: string): Promise<Readonly<Record<string, ServerSt
         status: fieldOf(row, 'status'),
         weight: Number(fieldOf(row, 'weight')),
         requests: Number(fieldOf(row, 'stot')),
+        downs: Number(fieldOf(row, 'chkdown')),
       },
     ]),
   )
