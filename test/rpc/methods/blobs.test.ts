@@ -57,7 +57,9 @@ beforeAll(() => {
 
 const flipped = (bytes: Bytes, at = 10): Bytes =>
   bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))
-const error = (message: string, why = 'input') => ({ error: { why, message } })
+const error = (message: string, why = 'input') => ({
+  error: { code: expect.any(String), why, message },
+})
 
 describe('the network form of a blob transaction', () => {
   test.each([0, 1] as const)('is split into envelope and sidecar, version %i', (version) => {
@@ -241,6 +243,7 @@ describe('the txpool', () => {
     const raw = sidecar === undefined ? sent.raw : networkForm(sent, sidecar)
     expect(submitted(raw, head)).toEqual({
       error: {
+        code: expect.any(String),
         why,
         message: typeof message === 'string' ? message : expect.stringMatching(message),
       },
