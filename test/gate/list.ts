@@ -23,7 +23,7 @@ const always = (name: string, flags = '', script = name): Row => ({
 })
 
 /**
- * These compute and wait for nothing. They run one after another at the lowest priority, beside all
+ * These compute and wait for nothing. They run one after another at a low priority, beside all
  * others. They take the processor time that the others leave.
  */
 export const COMPUTED: readonly Row[] = [

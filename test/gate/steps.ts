@@ -22,8 +22,12 @@ const FAILURES =
   /^ *(FAIL |× |.*(Error|error):).*$|^.*(FATAL|Fatal error|Assertion|Check failed).*$/gm
 /** Bash measures the processor time of a command and of all processes that the command started. */
 const TIMED = 'TIMEFORMAT="%R %U %S"; { time timeout --kill-after 30 "$@" 2>&1; } 2>&3'
-/** Runs a command in a session of the lowest priority. */
-const YIELDING = ['nice', '-n', '19', 'test/kit/yielding.sh']
+/**
+ * Runs a command in a session of low priority. Beside busy sessions it gets a seventh of the time
+ * that each of them gets. At the lowest priority it would get a seventieth, and would never end on
+ * a machine that is busy with something else.
+ */
+const YIELDING = ['nice', '-n', '8', 'test/kit/yielding.sh']
 /** Ends the session with this process, which closes the command's standard input by ending. */
 const ENDING = '{ cat; pkill -s $$; } <&0 >/dev/null 2>&1 3>&- &\n'
 
@@ -33,7 +37,7 @@ export type StepOptions = {
    * `YIELDING_SECONDS` for steps that yield.
    */
   readonly seconds?: number
-  /** The steps run at the lowest priority. */
+  /** The steps run at a low priority. */
   readonly isYielding?: boolean
 }
 
