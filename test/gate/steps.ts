@@ -23,9 +23,8 @@ const FAILURES =
 /** Bash measures the processor time of a command and of all processes that the command started. */
 const TIMED = 'TIMEFORMAT="%R %U %S"; { time timeout --kill-after 30 "$@" 2>&1; } 2>&3'
 /**
- * Runs a command in a session of low priority. Beside busy sessions it gets a seventh of the time
- * that each of them gets. At the lowest priority it would get a seventieth, and would never end on
- * a machine that is busy with something else.
+ * Runs a command in a session of low priority. Beside a busy session it gets a seventh of a
+ * processor. At the lowest priority it would get a seventieth, and would never end.
  */
 const YIELDING = ['nice', '-n', '8', 'test/kit/yielding.sh']
 /** Ends the session with this process, which closes the command's standard input by ending. */
