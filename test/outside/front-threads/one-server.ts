@@ -1,6 +1,7 @@
 /**
  * Three front threads are one server: a client's expectations must hold on any of its connections.
  */
+import { keccak256 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { Check } from '../../kit/checks.ts'
 import { freePort } from '../../kit/free-port.ts'
@@ -25,6 +26,7 @@ export async function oneServer(check: Check): Promise<void> {
     ...['--limit-filters-per-client', '10', '--limit-sockets-per-client', '400'],
     // A flashblock may take longer than the default.
     ...['--receipt-hold', String(HOLD_MS), '--limit-shown-hold-ms', '60000'],
+    ...['--limit-sync-send-ms', '60000'],
   ])
   try {
     const metrics = metricsUrl(admin)
@@ -32,6 +34,7 @@ export async function oneServer(check: Check): Promise<void> {
     const served = await limits(check, node, metrics)
     await filters(check, node)
     await transactions(check, node)
+    await dropped(check, node)
     await controls(check, node)
     await listeners(check, node)
     await seen(check, node, { metrics, served })
@@ -182,6 +185,34 @@ async function transactions(check: Check, { url }: RunningNode): Promise<void> {
     'a read of latest has the block of every receipt that a front thread has returned',
     early === 0,
     `${early} of 60`,
+  )
+}
+
+/** Checks that a wait for a receipt ends when the transaction leaves the txpool. */
+async function dropped(check: Check, { url }: RunningNode): Promise<void> {
+  const account = privateKeyToAccount(KEYS[4])
+  const all = await together(9, (index) =>
+    account.signTransaction({
+      // Nonce 0 is missing, so that no block includes these.
+      nonce: index + 1,
+      gas: 21_000n,
+      maxFeePerGas: 10n ** 10n,
+      maxPriorityFeePerGas: 10n ** 9n,
+      to: account.address,
+      chainId: 196,
+      type: 'eip1559',
+    }),
+  )
+  const replies = together(9, (index) => request(url, 'eth_sendRawTransactionSync', [all[index]]))
+  for (const hash of all.map((raw) => keccak256(raw))) {
+    while ((await result(url, 'eth_getTransactionByHash', [hash])) === null) {}
+    await result(url, 'anvil_dropTransaction', [hash])
+  }
+  const messages = new Set((await replies).map(({ body }) => body.error?.message))
+  check(
+    'every front thread ends the wait for a dropped transaction with the reason',
+    messages.size === 1 && messages.has('transaction was dropped: it was dropped'),
+    [...messages].join(),
   )
 }
 
