@@ -186,22 +186,30 @@ async function undisturbed<Measured>(
   balancer: Balancer,
   measure: () => Promise<Measured>,
 ): Promise<Measured> {
-  const endMs = performance.now() + HANGS_MS
-  for (;;) {
-    let before = ''
-    await until(async () => {
-      const servers = Object.values(await balancer.stats())
-      before = useOf(servers)
-      return servers.every(({ status, weight }) => status === 'UP' && weight === servers[0]!.weight)
-    }, HANGS_MS)
+  let measured: Measured | undefined
+  await until(async () => {
+    const before = await evenUse(balancer)
     await balancer.forget()
-    const measured = await measure()
-    const after = useOf(Object.values(await balancer.stats()))
-    if (after === before || performance.now() > endMs) return measured
-  }
+    measured = await measure()
+    return useOf(await balancer.stats()) === before
+  }, HANGS_MS)
+  return measured!
 }
-const useOf = (servers: readonly ServerStats[]): string =>
-  servers.map(({ status, weight, downs }) => `${status} ${weight} ${downs}`).join()
+
+/** Waits until HAProxy uses both replicas alike, and describes the use. */
+async function evenUse(balancer: Balancer): Promise<string> {
+  let stats: Awaited<ReturnType<Balancer['stats']>> = {}
+  await until(async () => {
+    stats = await balancer.stats()
+    const servers = Object.values(stats)
+    return servers.every(({ status, weight }) => status === 'UP' && weight === servers[0]!.weight)
+  }, HANGS_MS)
+  return useOf(stats)
+}
+const useOf = (stats: Readonly<Record<string, ServerStats>>): string =>
+  Object.values(stats)
+    .map(({ status, weight, downs }) => `${status} ${weight} ${downs}`)
+    .join()
 
 async function turns(balancer: Balancer, { checks: { check } }: World): Promise<void> {
   const { each, own } = await undisturbed(balancer, async () => {
