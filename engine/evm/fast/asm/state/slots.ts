@@ -1,6 +1,6 @@
 /**
  * Records of storage slots, by account record and key. A record has the reader's value, the current
- * value, and the value before the transaction. The reader is the host's state below this session.
+ * value, and the value before the transaction. The reader is the host's state below the session.
  * Owners and records are pointers; keys and values are pointers to words of 32 bytes.
  */
 import { A_FIRST, A_FLAGS, A_LAST, A_WORD, HAS_BASE, IS_CLEARED, IS_READ, RECORDS, RECORDS_BLOCK, transaction, warm } from './accounts'
