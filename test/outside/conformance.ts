@@ -154,7 +154,7 @@ async function untilPassed(run: () => Promise<string>): Promise<string> {
   return output
 }
 
-/** On a busy machine a call may wait longer than a node's default limit. */
+/** A node on a busy machine may need longer for a call than its default limits. */
 const PATIENT = [
   '--limit-call-ms',
   '120000',
@@ -162,7 +162,12 @@ const PATIENT = [
   '120000',
   '--limit-trace-ms',
   '120000',
+  '--limit-sidecar-ms',
+  '120000',
 ]
+
+/** The clients of recorded responses wait as long. Their default of 5 s is for an idle machine. */
+const WAITING = ['--timeout', '120000']
 
 /** The operator fees are set explicitly; L1 fees are always charged. */
 const OPERATOR_FEES = ['--operator-fee-scalar', '3', '--operator-fee-constant', '12345']
@@ -235,10 +240,19 @@ async function errors(): Promise<void> {
  */
 async function imported(): Promise<void> {
   const chains = [
-    { name: 'rpc-compat/tests', sets: [['rpc-compat', '--all-methods'], ['golden-hive54']] },
+    {
+      name: 'rpc-compat/tests',
+      sets: [
+        ['rpc-compat', '--all-methods', ...WAITING],
+        ['golden-hive54', ...WAITING],
+      ],
+    },
     {
       name: 'chain-facts/ethtest-chain',
-      sets: [['golden-ethtest'], ['chain-facts', '--blocks', '0', '--accounts', '0', '--optional']],
+      sets: [
+        ['golden-ethtest', ...WAITING],
+        ['chain-facts', '--blocks', '0', '--accounts', '0', '--optional'],
+      ],
     },
   ]
   for (const { name, sets } of chains) {
@@ -247,7 +261,7 @@ async function imported(): Promise<void> {
       item.startsWith('--') ? item : `${directory}/${name}/${item}`,
     )
     await runToEnd(['import', ...files, '--datadir', datadir])
-    const flags = ['--datadir', datadir, '--rate-limit', 'off', '--trace-mode-optional']
+    const flags = ['--datadir', datadir, '--rate-limit', 'off', '--trace-mode-optional', ...PATIENT]
     const node = await start(flags, 'serve')
     for (const [first, ...options] of sets) {
       const known = first === 'chain-facts' ? [] : expected
@@ -265,7 +279,7 @@ async function imported(): Promise<void> {
  * the engine alone. The longest vectors take a busy machine longer than a call's default limit.
  */
 async function precompiles(datadir: string): Promise<void> {
-  const flags = ['--datadir', datadir, '--rate-limit', 'off', '--limit-call-ms', '120000']
+  const flags = ['--datadir', datadir, '--rate-limit', 'off', ...PATIENT]
   const node = await start(flags, 'serve')
   await set('precompiles', ['precompiles', '--url', `${node.url}/`, '--max-input', '200000'])
   await node.stop()
@@ -294,9 +308,9 @@ async function stateTests(): Promise<void> {
 
 /** Runs recorded blocks and frames without a node. */
 async function corpora(): Promise<void> {
-  await set('fb-corpus', ['fb-corpus', '--cmd', `${RUN} decode-feed`])
+  await set('fb-corpus', ['fb-corpus', '--cmd', `${RUN} decode-feed`, ...WAITING])
   await set('op-blocks', ['op-blocks', '--cmd', `${RUN} op-block`])
-  await set('tracers', ['tracers', '--cmd', `${RUN} tracetest`])
+  await set('tracers', ['tracers', '--cmd', `${RUN} tracetest`, ...WAITING])
 }
 
 async function bothClients(): Promise<void> {

@@ -3,6 +3,7 @@
  * keyboard alone.
  */
 import type { Page } from 'playwright-core'
+import { post } from '../../kit/client.ts'
 import { isDrawn, type Parts, WIDE } from './parts.ts'
 
 export async function checkControls({ browser, check, url, traffic }: Parts): Promise<void> {
@@ -46,26 +47,43 @@ export async function checkControls({ browser, check, url, traffic }: Parts): Pr
   await page.locator('.development tbody tr').nth(9).waitFor()
   check('the page lists ten accounts', (await page.locator('.development tbody tr').count()) === 10)
   check('controls: the console stays empty', said.length === 0, said.join(' | '))
-  await checkKeyboard(page, check)
+  await checkKeyboard(page, { check, url })
   await close()
 }
 
-async function checkKeyboard(page: Page, check: Parts['check']): Promise<void> {
+/** The keys move over two blocks that this check makes: a sealed block and one flashblock above. */
+async function checkKeyboard(
+  page: Page,
+  { check, url }: Pick<Parts, 'check' | 'url'>,
+): Promise<void> {
+  await controlChain(url, 'dev_pause')
+  await controlChain(url, 'dev_step')
+  const { number } = await controlChain(url, 'dev_step')
+  await controlChain(url, 'dev_seal')
+  await controlChain(url, 'dev_step')
+  const tile = (block: number, index: number) =>
+    page.locator(`[data-flashblock="${block}:${index}"]`).waitFor()
+  await tile(number, 1)
+  await tile(number + 1, 0)
+
   await page.getByRole('button', { name: 'Freeze' }).focus()
   await page.keyboard.press('Enter')
   await page.keyboard.press('Tab')
-  const focused = () =>
-    page.evaluate(() => (document.activeElement as HTMLElement).dataset['flashblock'])
-  const first = await focused()
-  // The newest block may have one flashblock when the chain is paused; the block below is complete.
-  await page.keyboard.press('ArrowDown')
-  const below = await focused()
-  await page.keyboard.press('ArrowRight')
-  const right = await focused()
+  const focusedAfter = async (key?: string) => {
+    if (key !== undefined) await page.keyboard.press(key)
+    return page.evaluate(() => (document.activeElement as HTMLElement).dataset['flashblock'])
+  }
+  const first = await focusedAfter()
+  // The key goes to the closest tile of the row below, which may be the first one or the last.
+  const below = await focusedAfter('ArrowDown')
+  const isAtIndex0 = below === `${number}:0`
+  const beside = await focusedAfter(isAtIndex0 ? 'ArrowRight' : 'ArrowLeft')
   check(
     'arrow keys move from flashblock to flashblock',
-    new Set([first, below, right]).size === 3 && right !== undefined,
-    `${first} ${below} ${right}`,
+    first === `${number + 1}:0` &&
+      below?.startsWith(`${number}:`) === true &&
+      beside === `${number}:${isAtIndex0 ? 1 : Number(below.split(':')[1]) - 1}`,
+    `${first} ${below} ${beside}`,
   )
   await page.keyboard.press('Enter')
   await page.locator('.flashblock .facts').waitFor()
@@ -81,4 +99,13 @@ async function checkKeyboard(page: Page, check: Parts['check']): Promise<void> {
       ).length,
   )
   check('every button and field has a name', names === 0, String(names))
+  await controlChain(url, 'dev_resume')
+}
+
+/** @returns the number of the block that the method names; NaN if it names none */
+async function controlChain(url: string, method: string): Promise<{ readonly number: number }> {
+  const { text } = await post(url, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] }))
+  const { result, error } = JSON.parse(text)
+  if (error !== undefined) throw new Error(`${method}: ${error.message}`)
+  return { number: Number(result?.number) }
 }
