@@ -15,7 +15,7 @@ type Options = {
   readonly givenUpMs?: number
 }
 
-const GIVEN_UP_MS = 30_000
+const GIVEN_UP_MS = 120_000
 const requestOf = ([method, params]: Question, id: number) => ({
   jsonrpc: '2.0',
   id,

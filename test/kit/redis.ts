@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { connect } from 'node:net'
 
-const WAIT_MS = 10_000
+const WAIT_MS = 120_000
 const CHECK_MS = 20
 
 /**
@@ -25,7 +25,7 @@ export async function startRedis(port: number): Promise<ChildProcess> {
     })
   for (const end = performance.now() + WAIT_MS; performance.now() < end; await pause(CHECK_MS))
     if (await Promise.race([responds(), failed])) return child
-  throw new Error('redis-server did not answer within 10 s')
+  throw new Error(`redis-server did not answer within ${WAIT_MS / 1_000} s`)
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))

@@ -30,7 +30,7 @@ const SLOTS = 1_000
 const CHUNK_BYTES = 8_192
 const BYTES_PER_SECOND = 200_000
 const COMPARISONS = 400
-const TIMEOUT_MS = 60_000
+const TIMEOUT_MS = 600_000
 
 const { random } = runOptions('bootstrap', { full: 0, short: 0 })
 const { check, close } = checks('bootstrap')

@@ -23,7 +23,7 @@ import {
 import { readiness, startLeader, temporary, until } from './follow/nodes.ts'
 
 const { check, skip, close } = checks('deployed')
-const WAIT_MS = 60_000
+const WAIT_MS = 600_000
 const NETWORK = '127.24.0.'
 /** Replaces the addresses of the file by addresses of this network. */
 const local = <T>(value: T): T =>

@@ -26,7 +26,7 @@ const only = typeof own['only'] === 'string' ? own['only'].split(',') : undefine
  */
 const RATE = 30
 const BLOCKS = 20
-const WITHIN_MS = 120_000
+const WITHIN_MS = 600_000
 
 const { check, skip, close } = checks('operate')
 const { full, lazy, leader, filled } = await fill()

@@ -37,7 +37,7 @@ export async function compareNewest(node: RunningNode, seen: Seen, to: Differenc
 }
 const NEWEST = 20
 /** The node makes a block each second. */
-const STANDSTILL_MS = 20_000
+const STANDSTILL_MS = 120_000
 
 /**
  * Compares everything once it is canonical. A transaction is lost if nothing has become canonical

@@ -48,7 +48,7 @@ type Options = {
 }
 
 const hex = (number: number) => `0x${number.toString(16)}`
-const GIVEN_UP_MS = 10_000
+const GIVEN_UP_MS = 120_000
 /** Requests reach this many blocks below the head. */
 const DEPTH = 20
 

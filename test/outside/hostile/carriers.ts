@@ -15,7 +15,7 @@ type CarriedRequest = {
   readonly carrier: Carrier
 }
 
-const TIMEOUT_MS = 10_000
+const TIMEOUT_MS = 60_000
 /** The pause between two attempts to reconnect. */
 const RECONNECT_MS = 500
 

@@ -25,7 +25,7 @@ export type Kind = {
 /** The client leaves within this many milliseconds of its request. */
 const SOON_MS = 15
 /** The timeout of a response. */
-const RESPONSE_MS = 30_000
+const RESPONSE_MS = 120_000
 
 export const KINDS: readonly Kind[] = [
   {

@@ -7,6 +7,8 @@ import { requireFrom } from '../../kit/own-packages.ts'
 
 type Playwright = typeof import('playwright-core')
 const PROGRAM = '/usr/bin/chromium'
+/** A page that takes longer hangs. A busy machine needs more than playwright's 30 seconds. */
+const HANGING_MS = 300_000
 const FLAGS = [
   ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
@@ -45,6 +47,7 @@ export async function openBrowser(): Promise<Browser> {
   return {
     async open(url, { width, height, scheme = 'light', isStill = false }) {
       const page = await context.newPage()
+      page.setDefaultTimeout(HANGING_MS)
       await page.setViewportSize({ width, height })
       await page.emulateMedia({
         colorScheme: scheme,

@@ -14,7 +14,7 @@ import { openTraffic } from './traffic.ts'
 import { checkWay } from './way.ts'
 
 /** The page must recover within this time after both nodes run again, on a busy machine. */
-const READY_MS = 120_000
+const READY_MS = 600_000
 /** Each state with its name on the page. */
 const STATES = [
   ['lazy', 'proven'],

@@ -9,7 +9,7 @@ import { until } from '../follow/nodes.ts'
 
 export const HAPROXY_FILE = 'docs/operate/scale/haproxy.cfg'
 
-const START_MS = 10_000
+const START_MS = 120_000
 
 export const hasHaproxy = (): boolean => spawnSync('haproxy', ['-v']).status === 0
 

@@ -38,7 +38,7 @@ export async function post(
   return { status, text, flashblockId, result }
 }
 /** The timeout is longer than the response of a replica that is stopped for five seconds. */
-const RESPONSE_MS = 20_000
+const RESPONSE_MS = 120_000
 
 /** Reads the client's rate limit from `rpc_limits`, which depends on the range of its address. */
 export async function limitOf(

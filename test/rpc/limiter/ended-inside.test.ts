@@ -27,8 +27,13 @@ import {
   type Worked,
 } from '../../fixtures/lock-thread.ts'
 import { editedEnv, editedExecArgv } from '../../kit/edits.ts'
+import { propertyRuns } from '../../kit/property-runs.ts'
 
-const ENDS = { limiter: 200, concurrencyLimits: 100, seen: 100 } as const
+const ENDS = {
+  limiter: propertyRuns(200),
+  concurrencyLimits: propertyRuns(100),
+  seen: propertyRuns(100),
+} as const
 /**
  * These front threads work to the end; the others are one that ends inside the lock, and one that
  * ends waiting for it.

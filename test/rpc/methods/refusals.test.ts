@@ -113,6 +113,23 @@ test('eth_simulateV1 with validation refuses the maximum nonce like eth_call', a
   ])
 })
 
+test('a creation at the last nonce fails in each method that executes one message', async () => {
+  const stateOverrides = { [from]: { nonce: '0xffffffffffffffff' } }
+  const requested = calls({ from, data: '0x00' }, stateOverrides).slice(0, 3)
+  const tracer = { tracer: 'callTracer', stateOverrides }
+  const trace: MethodCall = ['debug_traceCall', [{ from, data: '0x00' }, 'latest', tracer]]
+  const [called, estimated, listed, traced] = await Promise.all(
+    [...requested, trace].map(([method, params]) => rpc.request(method, params)),
+  )
+  const message = 'nonce uint64 overflow'
+  expect([called!.error, estimated!.error]).toEqual([
+    { code: -32000, message },
+    { code: -32000, message },
+  ])
+  expect(listed!.result).toMatchObject({ error: message })
+  expect(traced!.result).toMatchObject({ type: 'CREATE', error: message })
+})
+
 describe('an invalid transaction object', () => {
   const fees = { maxFeePerGas: '0x174876e800', maxPriorityFeePerGas: '0x1' }
   test.each<[object, string]>([
