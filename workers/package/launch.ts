@@ -15,7 +15,7 @@ export const NODE_FLAGS = ['--max-semi-space-size=16'] as const
  */
 export const VARIABLES = {
   MALLOC_ARENA_MAX: '4',
-  MALLOC_MMAP_THRESHOLD_: '32768',
+  MALLOC_MMAP_THRESHOLD_: '65536',
   MALLOC_TRIM_THRESHOLD_: '131072',
 } as const
 
