@@ -158,6 +158,31 @@ export const singleCallClass = (queueClass: QueueClass): QueueClass =>
 export const timeoutMsOf = (runs: Runs, limits: Deadlines): number =>
   limits[ROWS[queueClassFor(runs, 0)].deadline]
 
-/** Returns the longest time that any call may take, in milliseconds. */
+/** Returns the longest time that any call on the pool may take, in milliseconds. */
 export const longestMs = (limits: Deadlines): number =>
   Math.max(...QUEUE_CLASS_NAMES.map((queueClass) => limits[ROWS[queueClass].deadline]))
+
+/** Limits on the time for a response, on the pool and elsewhere. */
+export type ResponseTimes = Deadlines &
+  Pick<
+    Limits,
+    | 'announcedHoldMs'
+    | 'forwardMs'
+    | 'legacyMs'
+    | 'placeWaitMs'
+    | 'sequencerMs'
+    | 'shownHoldMs'
+    | 'syncSendMs'
+  >
+
+/**
+ * Returns the longest time for any response, in milliseconds. A call may wait for its flashblock
+ * and its block first, and a synchronous send for the sequencer.
+ */
+export const longestResponseMs = (limits: ResponseTimes): number =>
+  Math.max(
+    longestMs(limits) + limits.placeWaitMs + limits.shownHoldMs + limits.announcedHoldMs,
+    limits.sequencerMs + limits.syncSendMs,
+    limits.legacyMs,
+    limits.forwardMs,
+  )

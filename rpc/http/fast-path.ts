@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import type { Limits } from '../core/limits.ts'
-import { type Deadlines, longestMs } from '../core/queue-class.ts'
+import { longestResponseMs, type ResponseTimes } from '../core/queue-class.ts'
 import { POINT_BYTES } from '../limiter/points.ts'
 import { RequestReader } from '../wire/request-reader.ts'
 import { createResponseHeads } from '../wire/response-head.ts'
@@ -13,7 +13,8 @@ import type { Sockets } from './sockets.ts'
 
 export type FastPathOptions = Omit<Lines, 'reader' | 'heads' | 'all' | 'maxBytes' | 'checks'> & {
   readonly sockets: Pick<Sockets, 'closeLate' | 'closeYielded'>
-  readonly limits: Deadlines & Pick<Limits, 'bodyBytes' | 'headersMs' | 'requestMs' | 'keepAliveMs'>
+  readonly limits: ResponseTimes &
+    Pick<Limits, 'bodyBytes' | 'headersMs' | 'requestMs' | 'keepAliveMs'>
   /** Monotonic milliseconds. */
   readonly now: () => number
   /** Milliseconds since 1970. */
@@ -43,7 +44,7 @@ export function createFastPath(options: FastPathOptions): FastPath {
     maxBytes: Math.min(limits.bodyBytes, POINT_BYTES),
     checks: 0,
   }
-  const silenceMs = limits.requestMs + longestMs(limits)
+  const silenceMs = limits.requestMs + longestResponseMs(limits)
   const headersMs = Math.min(limits.headersMs, limits.requestMs)
   let isClosed = false
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Limits } from '../core/limits.ts'
-import { type Deadlines, longestMs } from '../core/queue-class.ts'
+import { longestResponseMs, type ResponseTimes } from '../core/queue-class.ts'
 import { PushedRequest, removeParser } from '../wire/internals.ts'
 
 // An import would also load the parts of undici that `node:http` exports: 40 ms of every start
@@ -42,7 +42,7 @@ const CHECK_MS = 500
 
 /** Creates Node's server of such requests, with its own limits set. */
 export function openHttp(
-  limits: Deadlines & Pick<Limits, 'headersMs' | 'requestMs' | 'keepAliveMs'>,
+  limits: ResponseTimes & Pick<Limits, 'headersMs' | 'requestMs' | 'keepAliveMs'>,
 ): ReturnType<typeof createServer> {
   const http = createServer({
     IncomingMessage: Incoming,
@@ -54,7 +54,7 @@ export function openHttp(
   http.keepAliveTimeout = limits.keepAliveMs
   // Longer than any response takes, so a connection that is silent for this time does not read its
   // response.
-  http.setTimeout(limits.requestMs + longestMs(limits))
+  http.setTimeout(limits.requestMs + longestResponseMs(limits))
   return http
 }
 

@@ -10,7 +10,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { ApiKeys } from '../core/api-keys.ts'
 import type { Responder } from '../core/exchange.ts'
 import type { Limits } from '../core/limits.ts'
-import type { Deadlines } from '../core/queue-class.ts'
+import type { ResponseTimes } from '../core/queue-class.ts'
 import { keyNameOf, type TrustedProxies } from '../limiter/address.ts'
 import { headersOfRefusal } from '../limiter/headers.ts'
 import type { Limiter } from '../limiter/limiter.ts'
@@ -73,7 +73,7 @@ export type ServerLimits = BodyLimits &
   SocketLimits &
   UnsentLimits &
   UpgradeLimits &
-  Deadlines &
+  ResponseTimes &
   Pick<Limits, 'headersMs' | 'keepAliveMs'>
 export type ServerOptions = {
   readonly limits: ServerLimits

@@ -3,6 +3,7 @@ import { DEFAULT_LIMITS } from '../../../rpc/core/limits.ts'
 import {
   DEAR_US,
   longestMs,
+  longestResponseMs,
   QUEUE_CLASS_NAMES,
   QUEUE_CLASSES,
   queueClassFor,
@@ -36,6 +37,15 @@ test('each kind has its timeout, and the longest one covers all of them', () => 
     timeoutMsOf('trace', limits),
   ]).toEqual([1, 1, 2])
   expect(longestMs(limits)).toBe(40_000)
+})
+
+test('the longest response includes what a request waits for', () => {
+  const holds = { placeWaitMs: 100, shownHoldMs: 20, announcedHoldMs: 3 }
+  const limits = { ...DEFAULT_LIMITS, traceMs: 40_000, ...holds }
+  expect(longestResponseMs(limits)).toBe(40_123)
+  expect(longestResponseMs({ ...limits, syncSendMs: 60_000, sequencerMs: 7_000 })).toBe(67_000)
+  expect(longestResponseMs({ ...limits, legacyMs: 90_000 })).toBe(90_000)
+  expect(longestResponseMs({ ...limits, forwardMs: 80_000 })).toBe(80_000)
 })
 
 test.each(QUEUE_CLASS_NAMES)(

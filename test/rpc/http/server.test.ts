@@ -23,6 +23,11 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 const json = { 'content-type': 'application/json' }
+/** No response may take long. */
+const SHORT = {
+  ...{ callMs: 200, logsMs: 200, traceMs: 200, sidecarMs: 200, placeWaitMs: 0, shownHoldMs: 0 },
+  ...{ announcedHoldMs: 0, sequencerMs: 200, syncSendMs: 200, legacyMs: 200, forwardMs: 200 },
+}
 const head = (path: string) => `POST ${path} HTTP/1.1\r\nhost: localhost\r\n`
 
 describe('a request', () => {
@@ -303,11 +308,22 @@ describe('a hostile request', () => {
     expect(response).toMatch(/^HTTP\/1.1 400 /)
   })
 
+  test.each(['llhttp', 'node'] as const)('may wait as long as its limit: %s', async (http) => {
+    const respond: Responder = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 2_000))
+      return { text: '"late"', status: 200, headers: {} }
+    }
+    const limits = { ...SHORT, requestMs: 200, syncSendMs: 600_000 }
+    const other = await startServer({ http, respond, limits })
+    const headers = 'content-type: application/json\r\ncontent-length: 1\r\nconnection: close'
+    expect(await talk(other.port, `${head('/')}${headers}\r\n\r\n1`)).toMatch(/"late"$/)
+    await other.server.close()
+  })
+
   test('from a client that never reads its response ends with a closed connection', async () => {
     const text = `"${'x'.repeat(30_000_000)}"`
     const respond: Responder = async () => ({ text, status: 200, headers: {} })
-    const ms = { requestMs: 200, callMs: 200, logsMs: 200, traceMs: 200, sidecarMs: 200 }
-    const other = await startServer({ respond, limits: ms })
+    const other = await startServer({ respond, limits: { ...SHORT, requestMs: 200 } })
     const socket = await openRaw(other.port)
     socket.pause()
     socket.write(`${head('/')}content-type: application/json\r\ncontent-length: 1\r\n\r\n1`)
