@@ -149,6 +149,36 @@ export class RlpError extends Error {
   override name = 'RlpError'
 }
 
+/**
+ * A field has another form than its type. The message names the fault, geth's type and the path of
+ * the field. The path is made from the inside out.
+ */
+export class FieldError extends RlpError {
+  readonly #fault: string
+  #path = ''
+
+  constructor(fault: string, type: string) {
+    super(`rlp: ${fault} for ${type}`)
+    this.#fault = this.message
+  }
+
+  /** @param step an index in brackets, or a name after a dot */
+  within(step: string): this {
+    this.#path = step + this.#path
+    return this
+  }
+
+  decodingInto(name: string): this {
+    if (this.#path !== '')
+      this.message = `${this.#fault}, decoding into (types.${name})${this.#path}`
+    return this
+  }
+}
+
+/** Adds a step to the path of a FieldError, and leaves other errors as they are. */
+export const inField = (error: unknown, step: string): unknown =>
+  error instanceof FieldError ? error.within(step) : error
+
 /** A block nests six deep (block, transactions, transaction, access list, entry, keys). */
 const MAX_DEPTH = 16
 const isBytes = (item: RlpItem): item is Bytes => item instanceof Uint8Array

@@ -2,16 +2,15 @@
  * The fields of each type of transaction in order, and the reader and writer of each kind of field.
  */
 import { type Bytes, NO_BYTES } from './bytes.ts'
-import { checkRlp, RlpError, type RlpItem, readFixed, readUint, rlpUint, spanAt } from './rlp.ts'
+import { checkRlp, FieldError, inField, RlpError, type RlpItem, rlpUint, spanAt } from './rlp.ts'
 import type { AccessList, Authorization, GasRefund, Transaction } from './transaction.ts'
+import { bytesToBigint } from './words.ts'
 
 export type Form = {
   readonly type: Transaction['type']
   /** geth's name of the type, for messages. */
   readonly name: string
   readonly fields: readonly Field[]
-  /** Path of each field, for messages. */
-  readonly paths: readonly string[]
 }
 export type Values = Record<string, unknown>
 
@@ -25,7 +24,7 @@ export function formOf(type: number): Form | undefined {
  */
 export function readFields(form: Form, data: Bytes): Values {
   checkRlp(data)
-  return fieldsOf(form, data, (values, { name, kind }, item) => {
+  return fieldsOf(form, data, (values, [name, kind], item) => {
     values[name] = readField(item, kind)
   })
 }
@@ -36,55 +35,68 @@ export function readFields(form: Form, data: Bytes): Values {
  * @throws {RlpError} for other data, at once or at the first use of a list
  */
 export function peekFields(form: Form, data: Bytes): Values {
-  return fieldsOf(form, data, (values, { name, kind }, item) => {
+  return fieldsOf(form, data, (values, [name, kind], item) => {
     if (!LISTS.has(kind)) values[name] = readField(item, kind)
     else {
-      const { at, where } = item
+      const list = { data, at: item.at }
       readLater(values, name, () => {
-        const list = { data, at, where }
-        checkRlp(data.subarray(at, spanAt(data, at).next))
+        checkRlp(data.subarray(list.at, spanAt(data, list.at).next))
         return readField(list, kind)
       })
     }
   })
 }
 
-/** One item of a list; `where` is appended to error texts. */
-type Item = { readonly data: Bytes; at: number; where: string }
-type Put = (
-  values: Values,
-  field: { readonly name: string; readonly kind: Kind },
-  item: Item,
-) => void
+/** One item of a list. */
+type Item = { readonly data: Bytes; at: number }
+type Put = (values: Values, field: Field, item: Item) => void
 
 /**
  * Items are counted before the first one is read, so that an attack with thousands of small items
  * allocates nothing.
  */
-function fieldsOf(form: Form, data: Bytes, put: Put): Values {
-  const name = `types.${form.name}`
-  if (!isListAt(data, 0)) throw new RlpError(`rlp: expected input list for ${name}`)
-  const { start, next: end } = spanAt(data, 0)
-  if (end !== data.length) throw new RlpError('rlp: input contains more than one value')
-  checkCount({ data, start, end }, form.fields.length, `for ${name}`)
+function fieldsOf({ name, fields }: Form, data: Bytes, put: Put): Values {
+  if (!isListAt(data, 0)) throw new RlpError(`rlp: expected input list for types.${name}`)
+  if (spanAt(data, 0).next !== data.length)
+    throw new RlpError('rlp: input contains more than one value')
+  try {
+    return readTuple({ data, at: 0 }, { name, fields }, put)
+  } catch (error) {
+    throw error instanceof FieldError ? error.decodingInto(name) : error
+  }
+}
+
+type Tuple = { readonly name: string; readonly fields: readonly Field[] }
+const putNow: Put = (values, [name, kind], item) => {
+  values[name] = readField(item, kind)
+}
+
+/** @throws {FieldError} */
+function readTuple(item: Item, { name, fields }: Tuple, put: Put): Values {
+  const type = `types.${name}`
+  const list = listOf(item, type)
+  checkCount(list, fields.length, type)
   const values: Values = {}
-  const item: Item = { data, at: start, where: '' }
-  for (const [index, [field, kind]] of form.fields.entries()) {
-    item.where = form.paths[index]!
-    put(values, { name: field, kind }, item)
-    item.at = spanAt(data, item.at).next
+  const one: Item = { data: list.data, at: list.start }
+  let at = 0
+  try {
+    for (; at < fields.length; at++) {
+      put(values, fields[at]!, one)
+      one.at = spanAt(one.data, one.at).next
+    }
+  } catch (error) {
+    throw inField(error, `.${goNameOf(fields[at]!)}`)
   }
   return values
 }
 
 type List = { readonly data: Bytes; readonly start: number; readonly end: number }
 
-/** @param where appended to "too few elements" */
-function checkCount({ data, start, end }: List, count: number, where: string): void {
+function checkCount({ data, start, end }: List, count: number, type: string): void {
   let found = 0
   for (let at = start; at < end && found <= count; at = spanAt(data, at).next) found++
-  if (found < count) throw new RlpError(`rlp: too few elements ${where}`)
-  if (found > count) throw new RlpError(`rlp: input list has too many elements ${where}`)
+  if (found < count) throw new FieldError('too few elements', type)
+  if (found > count) throw new FieldError('input list has too many elements', type)
 }
 
 const isListAt = (data: Bytes, at: number) => (data[at] ?? 0) >= 0xc0
@@ -98,99 +110,87 @@ function readLater(values: Values, field: string, read: () => unknown): void {
   })
 }
 
+/** @throws {FieldError} */
 function readField(item: Item, kind: Kind): unknown {
+  const type = GO_TYPES[kind]
   switch (kind) {
+    case 'uint8':
+      return uintOf(item, 1, type)
     case 'uint64':
-      return uintOf(item, 8)
+      return uintOf(item, 8, type)
+    case 'bigInt':
     case 'uint256':
-      return uintOf(item, 32)
+      return uintOf(item, 32, type)
     case 'to':
-      return item.data[item.at] === 0x80 ? undefined : fixedOf(item, 20)
+      return isEmpty(item) ? undefined : fixedOf(item, 20, type)
     case 'address':
-      return fixedOf(item, 20)
+      return fixedOf(item, 20, type)
     case 'hash':
-      return fixedOf(item, 32)
+      return fixedOf(item, 32, type)
     case 'bytes':
-      return bytesOf(item)
+      return bytesOf(item, type)
     case 'bool':
-      return readBoolean(item)
-    case 'accessList':
-      return each(item, readAccess)
+      return readBoolean(item, type)
     case 'hashes':
-      return each(item, (hash) => fixedOf(hash, 32))
+      return each(item, type, (hash) => readField(hash, 'hash'))
+    case 'accessList':
+      return each(item, type, (entry) => readTuple(entry, ACCESS, putNow))
     case 'authorizations':
-      return each(item, readAuthorization)
+      return each(item, type, (entry) => readTuple(entry, AUTHORIZATION, putNow))
     case 'refunds':
-      return each(item, readRefund)
+      return each(item, type, (entry) => readTuple(entry, REFUND, putNow))
   }
 }
 
-function bytesOf({ data, at, where }: Item): Bytes {
-  const { start, next } = spanAt(data, at)
-  if (isListAt(data, at)) throw new RlpError(`rlp: expected input string or byte${where}`)
-  return data.subarray(start, next)
-}
-function fixedOf(item: Item, length: number): Bytes {
-  return readFixed(bytesOf(item), length, item.where)
-}
-function uintOf(item: Item, maxBytes: number): bigint {
-  const first = item.data[item.at]!
-  if (first < 0x80 && first > 0) return BigInt(first)
-  return first === 0x80 ? 0n : readUint(bytesOf(item), maxBytes, item.where)
+/** The recipient of a creation is an empty string. */
+function isEmpty({ data, at }: Item): boolean {
+  if (data[at] === 0xc0)
+    throw new FieldError('wrong kind of empty value (got List, want String)', '*common.Address')
+  return data[at] === 0x80
 }
 
-function readBoolean(item: Item): boolean {
-  const value = uintOf(item, 1)
-  if (value > 1n) throw new RlpError(`rlp: invalid boolean value: ${value}${item.where}`)
+function bytesOf({ data, at }: Item, type: string): Bytes {
+  const { start, next } = spanAt(data, at)
+  if (isListAt(data, at)) throw new FieldError('expected input string or byte', type)
+  return data.subarray(start, next)
+}
+function fixedOf(item: Item, length: number, type: string): Bytes {
+  const bytes = bytesOf(item, type)
+  if (bytes.length === length) return bytes
+  throw new FieldError(`input string too ${bytes.length < length ? 'short' : 'long'}`, type)
+}
+function uintOf(item: Item, maxBytes: number, type: string): bigint {
+  const first = item.data[item.at]!
+  if (first < 0x80 && first > 0) return BigInt(first)
+  if (first === 0x80) return 0n
+  const bytes = bytesOf(item, type)
+  if (bytes.length > maxBytes) throw new FieldError('input string too long', type)
+  if (bytes[0] === 0) throw new FieldError('non-canonical integer (leading zero bytes)', type)
+  return bytesToBigint(bytes)
+}
+
+function readBoolean(item: Item, type: string): boolean {
+  const value = uintOf(item, 1, type)
+  if (value > 1n) throw new RlpError(`rlp: invalid boolean value: ${value}`)
   return value === 1n
 }
 
-function listOf({ data, at, where }: Item): List {
-  if (!isListAt(data, at)) throw new RlpError(`rlp: expected input list${where}`)
+function listOf({ data, at }: Item, type: string): List {
+  if (!isListAt(data, at)) throw new FieldError('expected input list', type)
   const { start, next: end } = spanAt(data, at)
   return { data, start, end }
 }
 
-function each<T>(item: Item, read: (one: Item) => T): T[] {
-  const { data, start, end } = listOf(item)
-  const one: Item = { data, at: start, where: item.where }
+function each<T>(item: Item, type: string, read: (one: Item) => T): T[] {
+  const { data, start, end } = listOf(item, type)
+  const one: Item = { data, at: start }
   const all: T[] = []
-  for (; one.at < end; one.at = spanAt(data, one.at).next) all.push(read(one))
-  return all
-}
-
-/** Returns an item that moves from field to field of a tuple. */
-function tupleOf(item: Item, count: number, name: string): Item {
-  const list = listOf(item)
-  checkCount(list, count, `for types.${name}${item.where}`)
-  return { data: list.data, at: list.start, where: item.where }
-}
-function pass<T>(item: Item, value: T): T {
-  item.at = spanAt(item.data, item.at).next
-  return value
-}
-
-function readAccess(item: Item): AccessList[number] {
-  const field = tupleOf(item, 2, 'AccessTuple')
-  const address = pass(field, fixedOf(field, 20))
-  return { address, storageKeys: each(field, (key) => fixedOf(key, 32)) }
-}
-
-function readAuthorization(item: Item): Authorization {
-  const field = tupleOf(item, 6, 'SetCodeAuthorization')
-  return {
-    chainId: pass(field, uintOf(field, 32)),
-    address: pass(field, fixedOf(field, 20)),
-    nonce: pass(field, uintOf(field, 8)),
-    yParity: pass(field, uintOf(field, 1)),
-    r: pass(field, uintOf(field, 32)),
-    s: uintOf(field, 32),
+  try {
+    for (; one.at < end; one.at = spanAt(data, one.at).next) all.push(read(one))
+  } catch (error) {
+    throw inField(error, `[${all.length}]`)
   }
-}
-
-function readRefund(item: Item): GasRefund {
-  const field = tupleOf(item, 2, 'SDMGasEntry')
-  return { index: pass(field, uintOf(field, 8)), gasRefund: uintOf(field, 8) }
+  return all
 }
 
 /** @param transaction an object with the fields of its form */
@@ -204,7 +204,9 @@ export function writeFields(fields: readonly Field[], transaction: object): RlpI
  */
 function writeField(kind: Kind, value: unknown): RlpItem {
   switch (kind) {
+    case 'uint8':
     case 'uint64':
+    case 'bigInt':
     case 'uint256':
       return rlpUint(value as bigint)
     case 'to':
@@ -232,43 +234,90 @@ function writeField(kind: Kind, value: unknown): RlpItem {
   }
 }
 
-type Kind =
-  | 'uint64'
-  | 'uint256'
-  | 'to'
-  | 'address'
-  | 'bytes'
-  | 'hash'
-  | 'bool'
-  | 'accessList'
-  | 'hashes'
-  | 'authorizations'
-  | 'refunds'
+type Kind = keyof typeof GO_TYPES
+/** geth's type of each kind, for messages. Older transactions have `big.Int`. */
+const GO_TYPES = {
+  uint8: 'uint8',
+  uint64: 'uint64',
+  bigInt: '*big.Int',
+  uint256: '*uint256.Int',
+  to: 'common.Address',
+  address: 'common.Address',
+  hash: 'common.Hash',
+  bytes: '[]uint8',
+  bool: 'bool',
+  accessList: 'types.AccessList',
+  hashes: '[]common.Hash',
+  authorizations: '[]types.SetCodeAuthorization',
+  refunds: '[]types.SDMGasEntry',
+} as const
 type Field = readonly [name: string, kind: Kind]
 const LISTS: ReadonlySet<Kind> = new Set(['accessList', 'hashes', 'authorizations', 'refunds'])
 
-const SIGNATURE: readonly Field[] = [
-  ['v', 'uint256'],
-  ['r', 'uint256'],
-  ['s', 'uint256'],
-]
-const GAS_PRICE: readonly Field[] = [['gasPrice', 'uint256']]
-const DYNAMIC_FEE: readonly Field[] = [
-  ['maxPriorityFeePerGas', 'uint256'],
-  ['maxFeePerGas', 'uint256'],
-]
+/** geth's names of fields, for messages. Other names only begin with a capital letter there. */
+const GO_NAMES: Readonly<Record<string, string>> = {
+  chainId: 'ChainID',
+  maxPriorityFeePerGas: 'GasTipCap',
+  maxFeePerGas: 'GasFeeCap',
+  gasLimit: 'Gas',
+  input: 'Data',
+  maxFeePerBlobGas: 'BlobFeeCap',
+  blobVersionedHashes: 'BlobHashes',
+  authorizationList: 'AuthList',
+  yParity: 'V',
+}
+const goNameOf = ([name]: Field): string =>
+  GO_NAMES[name] ?? `${name.charAt(0).toUpperCase()}${name.slice(1)}`
+
+const ACCESS: Tuple = {
+  name: 'AccessTuple',
+  fields: [
+    ['address', 'address'],
+    ['storageKeys', 'hashes'],
+  ],
+}
+const AUTHORIZATION: Tuple = {
+  name: 'SetCodeAuthorization',
+  fields: [
+    ['chainId', 'uint256'],
+    ['address', 'address'],
+    ['nonce', 'uint64'],
+    ['yParity', 'uint8'],
+    ['r', 'uint256'],
+    ['s', 'uint256'],
+  ],
+}
+const REFUND: Tuple = {
+  name: 'SDMGasEntry',
+  fields: [
+    ['index', 'uint64'],
+    ['gasRefund', 'uint64'],
+  ],
+}
+
+type Uint = 'bigInt' | 'uint256'
 const NONCE: Field = ['nonce', 'uint64']
-const CHAIN: readonly Field[] = [['chainId', 'uint256'], NONCE]
-const message = (to: 'to' | 'address'): readonly Field[] => [
+const ACCESS_LIST: Field = ['accessList', 'accessList']
+const signature = (uint: Uint): readonly Field[] => [
+  ['v', uint],
+  ['r', uint],
+  ['s', uint],
+]
+const message = (to: 'to' | 'address', uint: Uint): readonly Field[] => [
   ['gasLimit', 'uint64'],
   ['to', to],
-  ['value', 'uint256'],
+  ['value', uint],
   ['input', 'bytes'],
 ]
-const ACCESS_LIST: Field = ['accessList', 'accessList']
-
-const fieldPathsOf = ({ name, fields }: Pick<Form, 'name' | 'fields'>): string[] =>
-  fields.map(([field]) => `, decoding into (types.${name}).${field}`)
+/** The fields of a transaction with dynamic fees, up to its access list. */
+const dynamicFee = (to: 'to' | 'address', uint: Uint): readonly Field[] => [
+  ['chainId', uint],
+  NONCE,
+  ['maxPriorityFeePerGas', uint],
+  ['maxFeePerGas', uint],
+  ...message(to, uint),
+  ACCESS_LIST,
+]
 
 const FORMS: ReadonlyMap<number, Form> = new Map(
   (
@@ -276,41 +325,42 @@ const FORMS: ReadonlyMap<number, Form> = new Map(
       {
         type: 0,
         name: 'LegacyTx',
-        fields: [NONCE, ...GAS_PRICE, ...message('to'), ...SIGNATURE],
+        fields: [NONCE, ['gasPrice', 'bigInt'], ...message('to', 'bigInt'), ...signature('bigInt')],
       },
       {
         type: 1,
         name: 'AccessListTx',
-        fields: [...CHAIN, ...GAS_PRICE, ...message('to'), ACCESS_LIST, ...SIGNATURE],
+        fields: [
+          ['chainId', 'bigInt'],
+          NONCE,
+          ['gasPrice', 'bigInt'],
+          ...message('to', 'bigInt'),
+          ACCESS_LIST,
+          ...signature('bigInt'),
+        ],
       },
       {
         type: 2,
         name: 'DynamicFeeTx',
-        fields: [...CHAIN, ...DYNAMIC_FEE, ...message('to'), ACCESS_LIST, ...SIGNATURE],
+        fields: [...dynamicFee('to', 'bigInt'), ...signature('bigInt')],
       },
       {
         type: 3,
         name: 'BlobTx',
         fields: [
-          ...CHAIN,
-          ...DYNAMIC_FEE,
-          ...message('address'),
-          ACCESS_LIST,
+          ...dynamicFee('address', 'uint256'),
           ['maxFeePerBlobGas', 'uint256'],
           ['blobVersionedHashes', 'hashes'],
-          ...SIGNATURE,
+          ...signature('uint256'),
         ],
       },
       {
         type: 4,
         name: 'SetCodeTx',
         fields: [
-          ...CHAIN,
-          ...DYNAMIC_FEE,
-          ...message('address'),
-          ACCESS_LIST,
+          ...dynamicFee('address', 'uint256'),
           ['authorizationList', 'authorizations'],
-          ...SIGNATURE,
+          ...signature('uint256'),
         ],
       },
       {
@@ -329,13 +379,13 @@ const FORMS: ReadonlyMap<number, Form> = new Map(
           ['sourceHash', 'hash'],
           ['from', 'address'],
           ['to', 'to'],
-          ['mint', 'uint256'],
-          ['value', 'uint256'],
+          ['mint', 'bigInt'],
+          ['value', 'bigInt'],
           ['gasLimit', 'uint64'],
           ['isSystemTransaction', 'bool'],
           ['input', 'bytes'],
         ],
       },
-    ] satisfies Omit<Form, 'paths'>[]
-  ).map((form) => [form.type, { ...form, paths: fieldPathsOf(form) }]),
+    ] satisfies Form[]
+  ).map((form) => [form.type, form]),
 )

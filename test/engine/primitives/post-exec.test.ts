@@ -77,7 +77,7 @@ describe('a post-exec transaction is malformed with', () => {
     [
       'a number above 64 bits',
       payload([rlpUint(1), rlpUint(2n ** 64n), [pair(1, 1)]]),
-      'rlp: input string too long for uint64, decoding into (types.PostExecTx).blockNumber',
+      'rlp: input string too long for uint64, decoding into (types.PostExecTx).BlockNumber',
     ],
     ['no entries', withEntries(), 'post-exec: no refunds'],
     ['a refund of 0', withEntries(pair(1, 0)), 'post-exec: a refund of 0 for transaction 1'],
@@ -90,12 +90,12 @@ describe('a post-exec transaction is malformed with', () => {
     [
       'an entry with three fields',
       withEntries([rlpUint(1), rlpUint(1), rlpUint(1)]),
-      'rlp: input list has too many elements for types.SDMGasEntry, decoding into (types.PostExecTx).refunds',
+      'rlp: input list has too many elements for types.SDMGasEntry, decoding into (types.PostExecTx).Refunds[0]',
     ],
     [
       'an entry that is not a list',
       withEntries(rlpUint(1)),
-      'rlp: expected input list, decoding into (types.PostExecTx).refunds',
+      'rlp: expected input list for types.SDMGasEntry, decoding into (types.PostExecTx).Refunds[0]',
     ],
   ])('%s', (_, raw, why) => {
     expect(() => decodeTransaction(raw)).toThrow(why)

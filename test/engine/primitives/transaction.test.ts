@@ -248,31 +248,91 @@ describe('the transaction decoder', () => {
       'a nonce with a zero in front',
       list(legacyItems({ 0: Uint8Array.of(0, 1) })),
       'malformed',
-      'rlp: non-canonical integer (leading zero bytes) for uint64, decoding into (types.LegacyTx).nonce',
+      'rlp: non-canonical integer (leading zero bytes) for uint64, decoding into (types.LegacyTx).Nonce',
     ],
     [
       'a nonce of 9 bytes',
       list(legacyItems({ 0: new Uint8Array(9).fill(1) })),
       'malformed',
-      'rlp: input string too long for uint64, decoding into (types.LegacyTx).nonce',
+      'rlp: input string too long for uint64, decoding into (types.LegacyTx).Nonce',
     ],
     [
       'a value of 33 bytes',
       list(legacyItems({ 4: new Uint8Array(33).fill(1) })),
       'malformed',
-      'rlp: input string too long for uint256, decoding into (types.LegacyTx).value',
+      'rlp: input string too long for *big.Int, decoding into (types.LegacyTx).Value',
     ],
     [
       'an address of 19 bytes',
       list(legacyItems({ 3: new Uint8Array(19) })),
       'malformed',
-      'rlp: input string too short for [20]uint8, decoding into (types.LegacyTx).to',
+      'rlp: input string too short for common.Address, decoding into (types.LegacyTx).To',
+    ],
+    [
+      'an empty list instead of an address',
+      list(legacyItems({ 3: [] })),
+      'malformed',
+      'rlp: wrong kind of empty value (got List, want String) for *common.Address, decoding into (types.LegacyTx).To',
     ],
     [
       'a list instead of an address',
-      list(legacyItems({ 3: [] })),
+      list(legacyItems({ 3: [empty] })),
       'malformed',
-      'rlp: expected input string or byte, decoding into (types.LegacyTx).to',
+      'rlp: expected input string or byte for common.Address, decoding into (types.LegacyTx).To',
+    ],
+    [
+      'a list instead of data',
+      list(legacyItems({ 5: [empty] })),
+      'malformed',
+      'rlp: expected input string or byte for []uint8, decoding into (types.LegacyTx).Data',
+    ],
+    ...(
+      [
+        [empty, 'rlp: expected input list for types.AccessList', ''],
+        [[empty], 'rlp: expected input list for types.AccessTuple', '[0]'],
+        [[[empty]], 'rlp: too few elements for types.AccessTuple', '[0]'],
+        [
+          [
+            [legacy.to, []],
+            [new Uint8Array(21), []],
+          ],
+          'rlp: input string too long for common.Address',
+          '[1].Address',
+        ],
+        [
+          [[legacy.to, [new Uint8Array(32), new Uint8Array(31)]]],
+          'rlp: input string too short for common.Hash',
+          '[0].StorageKeys[1]',
+        ],
+      ] as const
+    ).map(([accessList, fault, path]): [string, Bytes, 'malformed', string] => [
+      `an access list with a fault in ${path === '' ? 'itself' : path}`,
+      typed(1, [...Array<Bytes>(7).fill(empty), accessList, empty, empty, empty]),
+      'malformed',
+      `${fault}, decoding into (types.AccessListTx).AccessList${path}`,
+    ]),
+    [
+      'an authorization with a long address',
+      typed(4, [
+        ...Array<Bytes>(5).fill(empty),
+        legacy.to,
+        empty,
+        empty,
+        [],
+        [[empty, new Uint8Array(21), empty, empty, empty, empty]],
+        ...[empty, empty, empty],
+      ]),
+      'malformed',
+      'rlp: input string too long for common.Address, decoding into (types.SetCodeTx).AuthList[0].Address',
+    ],
+    [
+      'a fee of 33 bytes of a transaction with authorizations',
+      typed(4, [
+        ...[empty, empty, new Uint8Array(33).fill(1), empty, empty, legacy.to, empty, empty],
+        ...[[], [], empty, empty, empty],
+      ]),
+      'malformed',
+      'rlp: input string too long for *uint256.Int, decoding into (types.SetCodeTx).GasTipCap',
     ],
     [
       'a blob transaction that creates a contract',
@@ -284,7 +344,7 @@ describe('the transaction decoder', () => {
           .concat(Array<Bytes>(6).fill(empty)),
       ),
       'malformed',
-      'rlp: input string too short for [20]uint8, decoding into (types.BlobTx).to',
+      'rlp: input string too short for common.Address, decoding into (types.BlobTx).To',
     ],
     [
       'a deposit with a boolean of 2',
@@ -299,7 +359,7 @@ describe('the transaction decoder', () => {
         empty,
       ]),
       'malformed',
-      'rlp: invalid boolean value: 2, decoding into (types.DepositTx).isSystemTransaction',
+      'rlp: invalid boolean value: 2',
     ],
     [
       'high s',

@@ -152,7 +152,7 @@ describe('a refusal has the same words with and without a digest:', () => {
         const empty = new Uint8Array(0)
         return items([new Uint8Array(length)], ...Array.from({ length: 11 }, () => empty))
       },
-      'rlp: expected input string or byte, decoding into (types.DynamicFeeTx).chainId',
+      'rlp: expected input string or byte for *big.Int, decoding into (types.DynamicFeeTx).ChainID',
     ],
     [
       'another chain',

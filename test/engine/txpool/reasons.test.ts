@@ -196,7 +196,7 @@ const delegatingCreation = refused(() => {
   const fields = decodeRlp(other({ ...fees, type: 4, authorizationList: [] }).subarray(1))
   const withoutTo = (fields as readonly RlpItem[]).with(5, new Uint8Array(0))
   return concatBytes(Uint8Array.of(4), encodeRlp(withoutTo))
-}, /^rlp: input string too short for \[20\]uint8/)
+}, /^rlp: input string too short for common.Address, decoding into \(types.SetCodeTx\).To$/)
 const daFootprintTooLarge = refused(async () => {
   await request('evm_setBlockGasLimit', 20_000_000)
   await node.feed.seal()
