@@ -9,6 +9,8 @@ import { post } from '../../kit/client.ts'
 
 const SERVER = `
 const server = require('node:http').createServer((asked, answer) => asked.resume().on('end', () => answer.end('{}')))
+// A connection that the server closes while it is idle may get a request at that moment.
+server.keepAliveTimeout = 0
 server.listen(0, '127.0.0.1', () => console.log(server.address().port))
 process.stdin.resume().on('end', () => process.exit())`
 
