@@ -56,7 +56,6 @@ type Put = (values: Values, field: Field, item: Item) => void
  * allocates nothing.
  */
 function fieldsOf({ name, fields }: Form, data: Bytes, put: Put): Values {
-  if (!isListAt(data, 0)) throw new RlpError(`rlp: expected input list for types.${name}`)
   if (spanAt(data, 0).next !== data.length)
     throw new RlpError('rlp: input contains more than one value')
   try {
@@ -214,21 +213,13 @@ function writeField(kind: Kind, value: unknown): RlpItem {
     case 'bool':
       return rlpUint(value === true ? 1 : 0)
     case 'accessList':
-      return (value as AccessList).map(({ address, storageKeys }) => [address, storageKeys])
+      return (value as AccessList).map((entry) => writeFields(ACCESS.fields, entry))
     case 'authorizations':
-      return (value as readonly Authorization[]).map((entry) => [
-        rlpUint(entry.chainId),
-        entry.address,
-        rlpUint(entry.nonce),
-        rlpUint(entry.yParity),
-        rlpUint(entry.r),
-        rlpUint(entry.s),
-      ])
+      return (value as readonly Authorization[]).map((entry) =>
+        writeFields(AUTHORIZATION.fields, entry),
+      )
     case 'refunds':
-      return (value as readonly GasRefund[]).map((entry) => [
-        rlpUint(entry.index),
-        rlpUint(entry.gasRefund),
-      ])
+      return (value as readonly GasRefund[]).map((entry) => writeFields(REFUND.fields, entry))
     default:
       return value as RlpItem
   }
