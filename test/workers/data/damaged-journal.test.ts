@@ -39,11 +39,10 @@ test('a flipped bit in the journal costs one transaction, and a copy is reported
   const known = await Promise.all(
     hashes.map((hash) => call(node.url, 'eth_getTransactionByHash', [hash])),
   )
-  const output = node.output()
-  await node.stop('SIGKILL')
   const copy = `${path}.damaged-1`
-  expect(output).toContain('"what":"journal_damaged"')
-  expect(output).toContain(copy)
+  await expect.poll(() => node.output()).toContain('"what":"journal_damaged"')
+  expect(node.output()).toContain(copy)
+  await node.stop('SIGKILL')
   expect(readFileSync(copy)).toEqual(bytes)
   expect(readdirSync(datadir)).toContain(JOURNAL)
   expect(known.map((transaction) => transaction !== null)).toEqual([true, false, true, true, true])
