@@ -12,7 +12,7 @@ import { type Found, repeated, simplified } from './cost/confirm.ts'
 import { type MeasuredNode, startMeasured } from './cost/measured-node.ts'
 import { PLANTED, type Planted } from './cost/planted.ts'
 import { diceOf } from './cost/random.ts'
-import { costText, type Ratios, RULES, type Rule, ratiosOf } from './cost/rules.ts'
+import { costText, type Ratios, RULES, type Rule, ratiosOf, worstOf } from './cost/rules.ts'
 import { createSearch } from './cost/search.ts'
 import { type Case, describe } from './cost/wire.ts'
 
@@ -108,16 +108,28 @@ async function search(): Promise<void> {
     if (all.length <= PRINTED) console.log(`  ${lineOf(found)}`)
   }
   console.log(`${searching.tried} inputs tried in ${seconds} s, ${all.length} of them too dear`)
+  const still = await stillExpensive(all)
   for (const rule of RULES) {
     const worst = searching.worst(rule)
     console.log(`the worst by ${rule}:`)
     for (const found of worst) console.log(`  ${found.ratios[rule].toFixed(2)} ${lineOf(found)}`)
-    const broken = all.filter(({ ratios }) => ratios[rule] > 1)
+    const broken = still.filter(({ ratios }) => ratios[rule] > 1)
     const first = broken.toSorted((a, b) => b.ratios[rule] - a.ratios[rule])[0]
     const line = first === undefined ? '' : lineOf(await simplified(node, first, SIMPLER_TRIES))
     check(LIMIT[rule], broken.length === 0, line)
   }
   check('more than one input a second was tried', searching.tried > seconds)
+}
+
+/** Measures the findings again, because the machine may have been slow for some seconds. */
+async function stillExpensive(all: readonly Found[]): Promise<readonly Found[]> {
+  const still: Found[] = []
+  for (const { one } of all) {
+    const cost = await repeated(node, one)
+    const ratios = ratiosOf(cost)
+    if (worstOf(ratios) > 1) still.push({ one, cost, ratios })
+  }
+  return still
 }
 
 async function replay(text: string): Promise<void> {

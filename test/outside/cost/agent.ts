@@ -9,6 +9,7 @@ import { connect } from 'node:net'
 import { GCProfiler, getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { isMainThread } from 'node:worker_threads'
+import { slownessOf } from './slowness.ts'
 
 /** The work of the front between `start` and `end`. */
 export type Turns = {
@@ -67,6 +68,7 @@ function listen(port: number): void {
         meter?.end((turns) =>
           whenCharged((charged) => socket.write(`${JSON.stringify({ ...turns, charged })}\n`)),
         )
+      if (word === 's') socket.write(`${slownessOf()}\n`)
     }
   })
 }

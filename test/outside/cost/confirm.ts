@@ -25,11 +25,10 @@ export async function repeated(
   first?: Cost,
   times = TIMES,
 ): Promise<Cost> {
-  node.calibrate()
   const costs = first === undefined ? [] : [first]
   while (costs.length < times) {
     if (costs.length > 0) await sleep(APART_MS)
-    costs.push(await node.measure(one))
+    costs.push(await node.measureCalibrated([one]))
     const worst = worstOf(ratiosOf(cheapestOf(costs)))
     if (worst <= 1 || (worst > 2 && costs.length >= 3)) break
   }
@@ -47,9 +46,10 @@ async function together(node: MeasuredNode, one: Case, min: Cost): Promise<Cost>
   const all = Array.from({ length: AT_ONCE }, () => one)
   const each: Cost[] = []
   while (each.length < 3) {
-    const { cpuMs, points, responseBytes } = await node.measureAll(all)
+    const { cpuMs, points, responseBytes, slowness } = await node.measureCalibrated(all)
     const ofOne = { points: points / AT_ONCE, responseBytes: responseBytes / AT_ONCE }
-    each.push({ ...min, ...ofOne, cpuMs: cpuMs / AT_ONCE })
+    const scale = min.slowness / slowness
+    each.push({ ...min, ...ofOne, cpuMs: (scale * cpuMs) / AT_ONCE })
   }
   const [first, ...others] = each as [Cost, ...Cost[]]
   return others.reduce((a, b) => (ratiosOf(b).processor < ratiosOf(a).processor ? b : a), first)

@@ -8,7 +8,6 @@ import { freePort } from '../../kit/free-port.ts'
 import { startNode } from '../../kit/node.ts'
 import { ADMIN_PORT, AGENT_PORT, type Turns } from './agent.ts'
 import { openFor, type Sent, type WaitFor } from './client.ts'
-import { slownessOf } from './slowness.ts'
 import type { Case } from './wire.ts'
 
 /** The cost of one case for the front. */
@@ -16,19 +15,20 @@ export type Cost = Turns &
   Sent & {
     /** The points charged; for a case without a charge, the points of its bytes. */
     readonly points: number
-    /**
-     * The factor by which the machine was slower than usual at a fixed job before the case; at
-     * least 1.
-     */
+    /** The factor by which the front's thread was slower than usual at fixed jobs; at least 1. */
     readonly slowness: number
   }
 export interface MeasuredNode {
   readonly url: string
+  /** Measures the cost of a case, with the slowness of the last calibration. */
   measure(one: Case): Promise<Cost>
-  /** Measures the machine's slowness again, before an input is judged by several measures. */
-  calibrate(): void
   /** Measures the common cost of cases that are sent at once, each on its own connection. */
   measureAll(all: readonly Case[], waitFor?: WaitFor): Promise<Cost>
+  /**
+   * Measures the common cost between two calibrations, and takes the greater slowness. This is for
+   * cases that seem expensive, because a busy machine can become slow at any moment.
+   */
+  measureCalibrated(all: readonly Case[], waitFor?: WaitFor): Promise<Cost>
   output(): string
   stop(): Promise<unknown>
 }
@@ -66,8 +66,12 @@ export async function startMeasured(
   const request = requester(socket)
   const url = new URL(node.url)
   let charged = 0
-  let slowness = slownessOf()
+  let slowness = 1
+  await calibrate()
 
+  async function calibrate(): Promise<void> {
+    slowness = Number(await request('s'))
+  }
   async function measured(all: readonly Case[], waitFor?: WaitFor): Promise<Cost> {
     const opened = await Promise.all(all.map((one) => openFor(one, Number(url.port), waitFor)))
     try {
@@ -88,8 +92,12 @@ export async function startMeasured(
     output: node.output,
     measure: async (one) => measured([one]),
     measureAll: measured,
-    calibrate() {
-      slowness = slownessOf()
+    async measureCalibrated(all, waitFor) {
+      await calibrate()
+      const before = slowness
+      const cost = await measured(all, waitFor)
+      await calibrate()
+      return { ...cost, slowness: Math.max(before, slowness) }
     },
     async stop() {
       socket.destroy()

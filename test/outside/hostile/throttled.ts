@@ -6,7 +6,7 @@
 import { privateKeyToAccount } from 'viem/accounts'
 import type { Check } from '../../kit/checks.ts'
 import { call, callMany, KEYS } from '../../kit/node.ts'
-import { type Cost, startMeasured } from '../cost/measured-node.ts'
+import { type Cost, type MeasuredNode, startMeasured } from '../cost/measured-node.ts'
 import { STRETCH_MS } from '../cost/rules.ts'
 import type { Case } from '../cost/wire.ts'
 import { hostileInputs, type Input } from './inputs.ts'
@@ -44,28 +44,41 @@ export async function sufferInputs(
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
   for (const over of ['http', 'websocket'] as const)
     await node.measure({ ...PLAIN, body, over, path: '/', times: WARM_TIMES })
+  const all = (['/', '/flashblocks'] as const).flatMap((path) =>
+    inputs.map((input) => ({ input, path })),
+  )
   let worstMs = 0
-  for (const path of ['/', '/flashblocks'] as const)
-    for (const input of inputs) {
+  const later: (typeof all)[number][] = []
+  for (const sent of [all, later])
+    for (const { input, path } of sent) {
       const cases = casesOf(input, path)
       const due = cases.reduce((sum, { times }) => sum + times, 0)
-      const costs: Cost[] = []
-      const isShort = (cost: Cost) => stretchOf(cost) <= STRETCH_MS
-      node.calibrate()
-      while (costs.length < MAX_TIMES && !costs.some(isShort))
-        costs.push(await node.measureAll(cases, 'answers'))
+      const costs = await untilShort(node, cases)
       const minMs = Math.min(...costs.map(stretchOf))
       const hasResponse = costs.every(({ responses }) => responses >= due)
+      const isRight = minMs <= STRETCH_MS && hasResponse
+      // The machine may have been slow for some seconds, so the input is sent once more at the end.
+      if (!isRight && sent === all) {
+        later.push({ input, path })
+        continue
+      }
       worstMs = Math.max(worstMs, minMs)
       check(
         `${input.name} on ${path}`,
-        minMs <= STRETCH_MS && hasResponse,
+        isRight,
         `${costs.map((cost) => stretchOf(cost).toFixed(1)).join(' ')} ms, ${costs[0]!.responses} of ${due} answers`,
       )
     }
   check('the node still answers', (await call(node.url, 'eth_chainId')) === '0xc4')
   console.log(`${inputs.length} inputs, the longest turn ${worstMs.toFixed(1)} ms`)
   await node.stop()
+}
+
+async function untilShort(node: MeasuredNode, cases: readonly Case[]): Promise<readonly Cost[]> {
+  const costs = [await node.measureAll(cases, 'answers')]
+  while (costs.length < MAX_TIMES && costs.every((cost) => stretchOf(cost) > STRETCH_MS))
+    costs.push(await node.measureCalibrated(cases, 'answers'))
+  return costs
 }
 
 const stretchOf = ({ stretchMs, slowness }: Cost): number => stretchMs / slowness
