@@ -28,32 +28,56 @@ type AgreedHead = Agreed & { readonly number: number; readonly hash: Hex }
 type AgreeOptions = { readonly lagBlocks: number } & CallOptions
 
 /**
- * Returns the newest block that most upstreams have. Of two, the first named is believed.
+ * Returns the newest block that most upstreams have. Of two upstreams, the first named is believed.
+ * A block that some contradict needs the majority of three or more, whether all answer or not.
  * @param upstreams in the order of naming
  * @param options `lagBlocks` is the allowed distance between two heads of one chain
  * @throws {UpstreamError} when none answers, or there is no majority
  */
 export async function agreeOnHead(
   upstreams: readonly Upstream[],
-  options: AgreeOptions,
+  { lagBlocks, ...options }: AgreeOptions,
 ): Promise<AgreedHead> {
   const heads = await responsesOf(upstreams, async (upstream) => {
     const head = await headOf(upstream, 'latest', options)
     if (head === undefined) throw wrong(upstream, 'it has no latest block')
     return head
   })
-  return agreeAmong(heads, options)
+  const min = upstreams.length > 2 ? (upstreams.length >> 1) + 1 : 1
+  return agreeAmong(heads, { lagBlocks, min, options })
 }
 
-async function agreeAmong(
+type Majority = {
+  readonly lagBlocks: number
+  /** The number of upstreams that must agree on a block that others contradict. */
+  readonly min: number
+  readonly options: CallOptions
+}
+
+async function agreeAmong(heads: readonly HeadResponse[], majority: Majority): Promise<AgreedHead> {
+  const { lagBlocks, min, options } = majority
+  const numbers = heads.map(({ response }) => response.number)
+  const newest = newestOfMajority(numbers, lagBlocks)
+  // If too few have reached a height to settle a contradiction, more have reached a lower one.
+  const heights = new Set(numbers.filter((number) => number <= newest).toSorted((a, b) => b - a))
+  let contradicted: AgreedHead | undefined
+  for (const number of heights) {
+    const agreed = await agreeAt(number, heads, options)
+    const { by, suspicions } = agreed
+    if (suspicions.length === 0) return agreed
+    if (by.length >= min) return withoutSuspects(agreed, heads, majority)
+    contradicted ??= agreed
+  }
+  const { by, number, hash } = contradicted!
+  throw wrong(by[0]!, `block ${number} is ${hash} there, and most upstreams do not agree`)
+}
+
+/** @throws {UpstreamError} when the block is missing at most upstreams that have told of it */
+async function agreeAt(
+  number: number,
   heads: readonly HeadResponse[],
-  options: AgreeOptions,
+  options: CallOptions,
 ): Promise<AgreedHead> {
-  const { lagBlocks, ...callOptions } = options
-  const number = newestOfMajority(
-    heads.map(({ response }) => response.number),
-    lagBlocks,
-  )
   const reaching = heads.filter(({ response }) => response.number >= number)
   const known = new Map(
     reaching.flatMap(({ upstream, response }) =>
@@ -63,18 +87,25 @@ async function agreeAmong(
   const agreed = await agreeOnBlock(
     reaching.map(({ upstream }) => upstream),
     number,
-    { ...callOptions, known },
+    { ...options, known },
   )
-  const { hash, by, suspicions } = agreed
+  const { hash, by } = agreed
   if (hash === undefined) throw wrong(by[0]!, `it has no block ${number}, which it has told of`)
-  // Without agreement, the first named of three would decide alone.
-  if (suspicions.length > by.length)
-    throw wrong(by[0]!, `block ${number} is ${hash} there, and most others say something else`)
-  if (suspicions.length === 0) return { ...agreed, hash, number }
-  // A disagreeing upstream's head must not hold back the others. Each round has fewer upstreams.
+  return { ...agreed, hash, number }
+}
+
+/**
+ * Agrees again among the upstreams that agree, because a suspect's head must not hold back the
+ * others. Each round has fewer upstreams.
+ */
+async function withoutSuspects(
+  { by, suspicions }: AgreedHead,
+  heads: readonly HeadResponse[],
+  majority: Majority,
+): Promise<AgreedHead> {
   const rest = await agreeAmong(
-    reaching.filter(({ upstream }) => by.includes(upstream)),
-    options,
+    heads.filter(({ upstream }) => by.includes(upstream)),
+    majority,
   )
   return { ...rest, suspicions: [...suspicions, ...rest.suspicions] }
 }

@@ -449,6 +449,18 @@ describe('a start from several upstreams', () => {
     ['two have different chains, in the other order', [forked, long], forked.at(-1)!, ['u1']],
     ['two are far apart, and the lower one is first', [long.slice(0, 280), long], long[279]!, []],
     ['one of three does not answer', [undefined, long, long], ours, []],
+    [
+      'a wrong upstream, listed first, beside one that is two blocks behind',
+      [forked.slice(0, long.length), long, long.slice(0, -2)],
+      long.at(-3)!,
+      ['u0'],
+    ],
+    [
+      'a wrong block, listed first, beside a head below it',
+      [makeChain(HEAD, long.slice(0, -1), 1), long, long.slice(0, -2)],
+      long.at(-3)!,
+      [],
+    ],
   ] as const)('takes the right head despite this: %s', async (_, chains, head, suspected) => {
     expect(await startedAt(...chains)).toEqual({ hash: head.hash, suspicions: suspected })
   })
@@ -456,7 +468,13 @@ describe('a start from several upstreams', () => {
   test('is refused when each of three has another chain', async () => {
     const forks = [1, 2].map((salt) => makeChain(HEAD, long.slice(0, 280), salt))
     await expect(startLazy(several(forks[0]!, forks[1]!, long), options())).rejects.toThrow(
-      'most others say something else',
+      'most upstreams do not agree',
+    )
+  })
+
+  test('is refused when two of three contradict each other and the third is silent', async () => {
+    await expect(startLazy(several(forked, long, undefined), options())).rejects.toThrow(
+      /^u0: block \d+ is 0x\w+ there, and most upstreams do not agree$/,
     )
   })
 
