@@ -67,7 +67,8 @@ export function backoff<B extends TrackedBlock>(
   }: { readonly why: BackoffReason; readonly message: string; readonly ms?: number },
 ): void {
   const { now, limits, times } = state.options
-  if (source.backoff?.why === 'foreign') return
+  const lasting = source.backoff?.why
+  if (lasting === 'foreign' || (lasting === 'contradicts' && SOFT.has(why))) return
   // Repeated failures are logged once, until the upstream answers.
   const isNew = !SOFT.has(why) || (source.backoff === undefined && source.failures === 0)
   source.failures++
@@ -117,6 +118,13 @@ export function checkLag<B extends TrackedBlock>(state: TrackerState<B>, source:
     })
 }
 
+/**
+ * Whether the upstream votes. One that lost a vote votes again, because it may have been right:
+ * others that have its block now may have lacked it then.
+ */
+const votes = ({ backoff }: Source): boolean =>
+  backoff === undefined || backoff.why === 'contradicts'
+
 /** Asks all other upstreams for their hash at a height; `claims` are known. */
 export function startVote<B extends TrackedBlock>(
   state: TrackerState<B>,
@@ -124,7 +132,7 @@ export function startVote<B extends TrackedBlock>(
   claims: ReadonlyMap<Source, Hex>,
 ): void {
   const { now, times } = state.options
-  const others = state.sources.filter((source) => isUsable(source) && !claims.has(source))
+  const others = state.sources.filter((source) => votes(source) && !claims.has(source))
   const vote: Vote = { number, claims: new Map(claims), waiting: others.length }
   state.vote = vote
   state.voteAtMs = now() + times.voteMs
@@ -149,13 +157,17 @@ export function onClaim<B extends TrackedBlock>(
 
 function settle<B extends TrackedBlock>(state: TrackerState<B>, vote: Vote): void {
   if (state.vote === vote) state.vote = undefined
-  const claims = state.sources.flatMap((source) => {
+  // Upstreams that lost a vote come last, so they do not win a tie.
+  const voters = state.sources.toSorted((a, b) => Number(isUsable(b)) - Number(isUsable(a)))
+  const claims = voters.flatMap((source) => {
     const hash = source.backoff?.why === 'foreign' ? undefined : vote.claims.get(source)
     return hash === undefined ? [] : [[source, hash] as const]
   })
   if (claims.length === 0) return
-  const { suspicions } = plurality(vote.number, claims)
+  const { by, suspicions } = plurality(vote.number, claims)
   if (suspicions.length > 0) count(state, 'upstream_disagrees')
+  for (const source of suspicions.length > 0 ? by : [])
+    if (source.backoff?.why === 'contradicts') source.backoff = undefined
   for (const { source, message } of suspicions)
     backoff(state, source, { why: 'contradicts', message })
 }
@@ -164,14 +176,14 @@ function settle<B extends TrackedBlock>(state: TrackerState<B>, vote: Vote): voi
 export type Claim<One> = readonly [source: One, hash: Hex | undefined]
 export type VoteCount<One> = {
   readonly hash: Hex | undefined
-  /** Upstreams that agree with the result, in the order of naming. */
+  /** Upstreams that agree with the result, in the order of the claims. */
   readonly by: readonly One[]
   readonly suspicions: readonly { readonly source: One; readonly message: string }[]
 }
 
 /**
- * Returns the hash with the most votes; a tie goes to the upstream named first.
- * @param claims at least one, in the order of naming
+ * Returns the hash with the most votes; a tie goes to the first claim.
+ * @param claims at least one
  */
 export function plurality<One extends { readonly name: string }>(
   number: number,

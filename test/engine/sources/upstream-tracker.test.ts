@@ -595,6 +595,51 @@ describe('the chain that is followed', () => {
     trial.pass(10_000)
     expect(trial.canonical.hash.slice(2, 4)).toBe('bb')
   })
+  test('is that of the majority once the third has the block, too', () => {
+    const trial = new Trial(3).tick()
+    const [wrong, right, late] = trial.sources as [Source, Source, Source]
+    wrong.head = grow(MAIN, 3, 'bb')
+    right.head = grow(MAIN, 3, 'aa')
+    trial.pass(10_000)
+    // Nobody else has the block yet, so the first named is believed.
+    expect(trial.canonical.hash).toBe('0xbb0067')
+    late.head = right.head
+    trial.pass(10_000)
+    expect(trial.canonical.hash).toBe('0xaa0067')
+    const rests = trial.status.upstreams.map(({ rests }) => rests)
+    expect(rests).toEqual([
+      'block 101 is 0xbb0065 there, 0xaa0065 at u1 and u2',
+      undefined,
+      undefined,
+    ])
+  })
+  test('does not become that of an upstream that lost a vote before, by a tie', () => {
+    const trial = new Trial(3).tick()
+    const [wrong, first, second] = trial.sources as [Source, Source, Source]
+    wrong.head = grow(MAIN, 5, 'bb')
+    for (const one of [first, second]) one.head = grow(MAIN, 3, 'aa')
+    trial.pass(10_000)
+    expect(trial.canonical.hash).toBe('0xaa0067')
+    // A reorg at one of the two; the other has no block there any more.
+    first.head = grow(at(MAIN, 99), 5, 'cc')
+    second.head = at(MAIN, 99)!
+    trial.pass(10_000)
+    expect(trial.canonical.hash).toBe('0xcc0068')
+    expect(trial.status.upstreams[0]!.rests).toBe('block 100 is 0xaa0064 there, 0xcc0064 at u1')
+  })
+  test('does not change when an upstream that lost a vote fails in the next one', () => {
+    const trial = new Trial(3).tick()
+    const [wrong, right, late] = trial.sources as [Source, Source, Source]
+    wrong.head = grow(MAIN, 3, 'bb')
+    right.head = grow(MAIN, 3, 'aa')
+    trial.pass(10_000)
+    right.fails = 'silent'
+    late.head = right.head
+    trial.pass(10_000)
+    expect(trial.canonical.hash).toBe('0xbb0067')
+    for (const { rests } of trial.status.upstreams.slice(1))
+      expect(rests).toBe('block 103 is 0xaa0067 there, 0xbb0067 at u0')
+  })
   test('makes an upstream that contradicts it back off for a minute', () => {
     const trial = new Trial(2).tick()
     heads(trial, 'aa', 'bb')
