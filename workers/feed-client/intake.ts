@@ -30,6 +30,7 @@ export type IntakeOptions = {
    * Receives metadata of a message that was sent; the writer may execute the message without it.
    */
   onMetadata?(metadata: JsonObject): void
+  /** Sends a change of the connection, or that a frame of an open one was lost. */
   sendState(state: ConnectionState): void
   refused(refused: Refused): void
   /** Turns reading the socket on or off. */
@@ -130,9 +131,12 @@ export class Intake {
   }
 
   #deliver(decoded: DecodedPacket, packet: Bytes, receivedAtMs: number): void {
-    const { send, refused, count } = this.#options
-    if ('refuse' in decoded) refused(decoded)
-    else if ('ignore' in decoded) count('foreign', 1)
+    const { send, sendState, refused, count } = this.#options
+    if ('refuse' in decoded) {
+      refused(decoded)
+      // The frame may have been a flashblock.
+      sendState({ isConnected: true })
+    } else if ('ignore' in decoded) count('foreign', 1)
     else {
       const bytes = send(decoded.message, packet, receivedAtMs)
       this.#buffered = { frames: this.#buffered.frames + 1, bytes: this.#buffered.bytes + bytes }

@@ -76,7 +76,7 @@ export function onFeed(
 ): void {
   const run = runOf(state, feed)
   run.isConnected = isConnected
-  // A gap is recorded at the reconnect, because nothing arrives while the connection is lost.
+  // A loss is recorded at the reconnect, because nothing arrives while the connection is lost.
   if (isConnected && !isResumed)
     run.payloads = run.payloads.map((payload) => ({ ...payload, hasHole: true }))
 }

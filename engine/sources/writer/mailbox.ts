@@ -14,7 +14,7 @@ export type MailboxLimits = {
 }
 export const MAILBOX_LIMITS: MailboxLimits = { packets: 1_024, packetBytes: 64 * 1024 * 1024 }
 
-/** A packet of a feed, or a change of its connection. */
+/** A packet of a feed, or a change of its connection, or a loss of its packets. */
 type FeedEvent = WriterEvent & { readonly type: 'packet' | 'feed' }
 
 export class Mailbox {
@@ -32,8 +32,8 @@ export class Mailbox {
   }
 
   /**
-   * Adds an event. Packets beyond the limit drop the oldest of their feed, which its sequence
-   * reports as a gap.
+   * Adds an event. Packets beyond the limit drop the oldest of their feed, which is an event of the
+   * feed.
    */
   push(event: WriterEvent): void {
     // Waiting canonical blocks continue the chain that the resync replaces.
@@ -96,13 +96,23 @@ export class Mailbox {
     if (newest !== undefined) this.#dropBefore(feed, newest.at)
   }
 
+  /** Drops the oldest packets of a feed. An event of the feed takes their place. */
   #dropBefore(feed: number, count: number): void {
     const dropped = this.#packetsOf(feed).slice(0, count)
     for (const packet of dropped) this.#count(packet, -1)
+    const last = dropped.at(-1)
     const isDropped = new Set(dropped)
-    this.#feeds = this.#feeds.filter(
-      (event) => event.type !== 'packet' || !isDropped.has(event.packet),
-    )
+    let isRecorded = false
+    this.#feeds = this.#feeds.flatMap((event): readonly FeedEvent[] => {
+      if (feedOf(event) !== feed) return [event]
+      if (event.type === 'packet' && event.packet === last) {
+        const isLost = { type: 'feed', feed, isConnected: true } as const
+        return isRecorded ? [] : [isLost]
+      }
+      if (event.type === 'packet' && isDropped.has(event.packet)) return []
+      isRecorded = event.type === 'feed' && event.isConnected && event.isResumed !== true
+      return [event]
+    })
     this.#skipped += dropped.length
   }
 

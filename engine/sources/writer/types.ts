@@ -41,7 +41,10 @@ export type WriterEvent =
    * on it. undefined ends the pin.
    */
   | { readonly type: 'pin'; readonly number: number | undefined }
-  /** A feed's connection opened or closed. Packets may have been lost between the two. */
+  /**
+   * A feed's connection opened or closed. Packets may have been lost between the two. An open
+   * connection is reported again after packets of it were lost.
+   */
   | {
       readonly type: 'feed'
       readonly feed: number

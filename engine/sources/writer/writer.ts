@@ -40,7 +40,10 @@ export interface ChainWriter {
   expect(transaction: SignedEnvelope): void
   /** Whether an event `ahead` has work to do. */
   canSpeculate(): boolean
-  /** Whether flashblocks can now stand on the block with this hash. */
+  /**
+   * Whether the block with this hash is finished, and not below the parent of pending. A copy of an
+   * older flashblock stands on such a lower block.
+   */
   knows(hash: Uint8Array): boolean
   gauges(): Readonly<Record<string, number>>
 }
@@ -77,7 +80,11 @@ export function openWriter(
         state.expected.canRun(open.execution)
       )
     },
-    knows: (hash) => state.chain.finished(hash) !== undefined,
+    knows(hash) {
+      const { chain } = state
+      const number = chain.finished(hash)?.handle.number
+      return number !== undefined && number + 1 >= chain.pending.handle.number
+    },
     gauges: () => gaugesOf(state),
   }
   return { writer, effects: takeEffects(state) }

@@ -128,15 +128,33 @@ describe('the mailbox', () => {
     for (const message of a[1]!.flashblocks) mailbox.push(packet(message))
     mailbox.push({ type: 'feed', feed: 0, isConnected: false })
     for (const message of a[2]!.flashblocks) mailbox.push(packet(message))
-    expect(drain(mailbox, [a[1]!])).toEqual(['feed', '3:0', '3:1', '3:2'])
+    expect(drain(mailbox, [a[1]!])).toEqual(['feed', 'feed', '3:0', '3:1', '3:2'])
   })
 
   test('skips to the newest index 0 with a known parent when over a block behind', () => {
     const mailbox = new Mailbox()
     for (const block of a.slice(1, 4))
       for (const message of block.flashblocks) mailbox.push(packet(message))
-    expect(drain(mailbox, [a[0]!, a[1]!])).toEqual(['3:0', '3:1', '3:2', '4:0', '4:1', '4:2'])
+    expect(drain(mailbox, [a[0]!, a[1]!])).toEqual([
+      'feed',
+      '3:0',
+      '3:1',
+      '3:2',
+      '4:0',
+      '4:1',
+      '4:2',
+    ])
     expect([mailbox.takeSkipped(), mailbox.takeSkipped()]).toEqual([3, 0])
+  })
+
+  test('gives one event for packets in a row that it has dropped one by one', () => {
+    const mailbox = new Mailbox({ packets: 1, packetBytes: 2 ** 20 })
+    for (const block of a.slice(0, 3))
+      for (const message of block.flashblocks) mailbox.push(packet(message))
+    mailbox.push({ type: 'feed', feed: 0, isConnected: false })
+    expect(mailbox.size).toBe(3)
+    expect(mailbox.next(() => false)).toEqual({ type: 'feed', feed: 0, isConnected: true })
+    expect(drain(mailbox, [])).toEqual(['3:2', 'feed'])
   })
 
   test('skips nothing without a known parent', () => {
@@ -152,7 +170,15 @@ describe('the mailbox', () => {
     for (const block of a.slice(1, 4))
       for (const message of block.flashblocks) mailbox.push(packet(message))
     // The other feed is a block behind, and goes on.
-    expect(drain(mailbox, [a[0]!, a[1]!])).toEqual(['2:0', '2:1', '2:2', '4:0', '4:1', '4:2'])
+    expect(drain(mailbox, [a[0]!, a[1]!])).toEqual([
+      '2:0',
+      '2:1',
+      '2:2',
+      'feed',
+      '4:0',
+      '4:1',
+      '4:2',
+    ])
     const twoBlocks = new Mailbox()
     for (const block of a.slice(1, 3))
       for (const message of block.flashblocks)
@@ -163,10 +189,10 @@ describe('the mailbox', () => {
   test('bounds packets and their bytes by dropping the oldest', () => {
     const few = new Mailbox({ packets: 2, packetBytes: 2 ** 20 })
     for (const message of a[0]!.flashblocks) few.push(packet(message))
-    expect(drain(few, [])).toEqual(['1:1', '1:2'])
+    expect(drain(few, [])).toEqual(['feed', '1:1', '1:2'])
     const small = new Mailbox({ packets: 99, packetBytes: 2_500 })
     for (const message of a[0]!.flashblocks) small.push(packet(message))
-    expect(drain(small, [])).toEqual(['1:2'])
+    expect(drain(small, [])).toEqual(['feed', '1:2'])
     expect(small.takeSkipped()).toBe(2)
   })
 })

@@ -13,10 +13,11 @@ import { hexToBytes } from '../../../engine/primitives/hex.ts'
 import type { SignedTransaction } from '../../../engine/primitives/transaction.ts'
 import { signTransaction } from '../../../engine/primitives/transaction-codec.ts'
 import { ZERO_32 } from '../../../engine/primitives/words.ts'
+import { Mailbox, type MailboxLimits } from '../../../engine/sources/writer/mailbox.ts'
 import { createProducer, type ProducedBlock, send } from '../../fixtures/producer.ts'
 import { testChain } from '../../fixtures/sequenced-chain.ts'
 import { createBranches, seal, worldWith } from '../../fixtures/writer-branches.ts'
-import { hex, WriterWorld } from '../../fixtures/writer-world.ts'
+import { digestOf, hex, WriterWorld } from '../../fixtures/writer-world.ts'
 
 let a: readonly ProducedBlock[]
 let b: readonly ProducedBlock[]
@@ -243,3 +244,43 @@ const call = (chainId: bigint, from: number): SignedTransaction =>
     },
     hexToBytes(DEV_ACCOUNTS[from]!.privateKey),
   )
+
+describe('packets that wait for a busy writer', () => {
+  /** Gives the writer what a mailbox has, one event after the other. */
+  const drain = async (
+    world: WriterWorld,
+    messages: readonly Flashblock[],
+    limits?: MailboxLimits,
+  ) => {
+    const mailbox = new Mailbox(limits)
+    for (const message of messages) {
+      const packet = { feed: 0, message, digest: digestOf(message), receivedAtMs: world.clock.ms }
+      mailbox.push({ type: 'packet', packet })
+    }
+    for (;;) {
+      const event = mailbox.next((hash) => world.writer.knows(hash))
+      if (event === undefined) break
+      await world.apply(event)
+    }
+    await world.settle({ ticks: true })
+  }
+
+  test('are not skipped for a late copy of an older index 0', async () => {
+    const world = await lazyWorld()
+    const [zero, one, two] = subblocks(a[2]!)
+    await play(world, [...subblocks(a[1]!), zero!, one!])
+    const [copy, next] = [subblocks(a[1]!)[0]!, subblocks(a[3]!)[0]!]
+    await drain(world, [two!, copy, next])
+    expect(world.heads()).toMatchObject({ complete: at(a[2]!), pending: [4, 0] })
+    const transactions = subblocks(a[2]!).flatMap(({ delta }) => delta.transactions)
+    expect(blockOf(world, 3).transactionCount).toBe(transactions.length)
+  })
+
+  test('leave their block open when some are dropped', async () => {
+    const world = await lazyWorld()
+    const [zero, one, two] = subblocks(a[1]!)
+    await play(world, [zero!, one!])
+    await drain(world, [two!, subblocks(a[2]!)[0]!], { packets: 1, packetBytes: 2 ** 20 })
+    expect(world.heads()).toMatchObject({ complete: at(a[0]!), pending: [2, 1] })
+  })
+})

@@ -38,7 +38,7 @@ export const NO_FAULTS: FeedFaults = {
 export interface FeedListener {
   packet(packet: FeedPacket): void
   feed(feed: number, isConnected: boolean): void
-  refused(): void
+  refused(feed: number): void
 }
 
 export class Feed {
@@ -157,7 +157,7 @@ export class Feed {
     const connection = this.#connection
     this.#clock.after(ms, () => {
       if (connection !== this.#connection) return
-      if (packet === undefined) this.#listener?.refused()
+      if (packet === undefined) this.#listener?.refused(this.#at)
       else
         this.#listener?.packet({
           feed: this.#at,

@@ -254,8 +254,9 @@ export class NodeProcess implements FeedListener {
   feed(feed: number, isConnected: boolean): void {
     this.#deliver({ type: 'feed', feed, isConnected })
   }
-  refused(): void {
+  refused(feed: number): void {
     this.#count('feed_refused', 1)
+    this.feed(feed, true)
   }
   /** Tells the writer that the txpool has accepted a transaction. */
   expect(transaction: SignedEnvelope): void {
