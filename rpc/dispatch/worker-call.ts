@@ -2,12 +2,13 @@
  * Worker side of a pool call: decodes the parameters, runs over a leased view, and returns the
  * result as text.
  */
-import type { Block, ChainReader, Endpoint } from '../../engine/chain/types.ts'
+import type { Block, ChainReader, ChainView, Endpoint } from '../../engine/chain/types.ts'
 import type { ChainSpec } from '../../engine/chainspec/types.ts'
 import { type Engine, TrapError } from '../../engine/evm/engine.ts'
 import { noSession } from '../../engine/execution/call/cached-session.ts'
 import { createReplayCache, type ReplayCache } from '../../engine/execution/call/replay-cache.ts'
 import { MissingError, ViewError } from '../../engine/state/reader.ts'
+import { ReadSet } from '../../engine/state/reads.ts'
 import {
   internalError,
   methodNotFound,
@@ -20,7 +21,6 @@ import { type Piece, PieceWriter } from '../core/pieces.ts'
 import type { CallState, MethodLimits, Methods, PoolContext } from '../method/method.ts'
 import { prunedHistory } from './call.ts'
 import { type TaskCaches, type TaskView, taskViews } from './task-views.ts'
-import { TrackedReads } from './tracked-reads.ts'
 
 export type WorkerCall = {
   readonly method: string
@@ -175,3 +175,33 @@ const readFrom = ({ snapshot, view }: TaskView): ReadFrom => ({
 
 /** Makes a timeout error without times, because only the front knows them. */
 const late = (): WorkerReply => ({ error: timedOut().toObject() })
+
+/**
+ * Records the reads of a call whose response may outlive a head. A thread runs one call at a time.
+ */
+class TrackedReads {
+  readonly #reads: ReadSet
+
+  /** @param max maximum accounts and slots of a call */
+  constructor(max: number) {
+    this.#reads = new ReadSet(max)
+  }
+
+  /** Runs a call and adds its reads to the reply, if they are known. */
+  around<Reply extends object>(run: () => Reply | Promise<Reply>): Reply | Promise<Reply> {
+    this.#reads.start()
+    const running = run()
+    return running instanceof Promise
+      ? running.then((reply) => this.#withReads(reply))
+      : this.#withReads(running)
+  }
+  /** Wraps a state so that the running call's reads are recorded. */
+  recordingReads(state: CallState, view: ChainView): CallState {
+    const reader = view.recordingReads(state.reader, this.#reads)
+    return { ...state, reader, onFields: (fields) => this.#reads.fields(fields) }
+  }
+
+  #withReads<Reply extends object>(reply: Reply): Reply {
+    return 'result' in reply || 'error' in reply ? { ...reply, reads: this.#reads.take() } : reply
+  }
+}

@@ -1,6 +1,4 @@
 /** Finds the valid name that a mistyped one most likely means. */
-import { formerFlag } from './former-flags.ts'
-
 /**
  * @returns the closest name, or undefined if all are too different; ties go to the shortest, then
  * the first
@@ -91,4 +89,32 @@ function editDistance(a: string, b: string): number {
     above = current
   }
   return above[to.length]!
+}
+
+const EXECUTES = 'a follower executes every flashblock itself'
+/** Removed flags of earlier versions, with the reason. */
+const GONE: ReadonlyMap<string, string> = new Map([
+  ['limit-near-turn-ms', 'every call runs in a worker'],
+  ['apply', EXECUTES],
+  ['apply-token-file', EXECUTES],
+  ['apply-ms', EXECUTES],
+  ['verify-share', EXECUTES],
+  ['apply-message-bytes', EXECUTES],
+  ['apply-held-diffs', EXECUTES],
+  ['apply-held-bytes', EXECUTES],
+])
+const RENAMED: ReadonlyMap<string, string> = new Map([['behind', '--flashblock-lag']])
+
+/**
+ * Says why a former flag is gone, or its new name; undefined if no earlier version had this name.
+ * @param name name of a flag, a variable, or a key of the configuration file
+ */
+function formerFlag(name: string): string | undefined {
+  const flag = name
+    .replace(/^(--|FLASHNODE_)/, '')
+    .toLowerCase()
+    .replaceAll('_', '-')
+  const [reason, current] = [GONE.get(flag), RENAMED.get(flag)]
+  if (reason !== undefined) return `it was removed: ${reason}`
+  return current && `its new name is ${current}`
 }

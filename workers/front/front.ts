@@ -21,6 +21,7 @@ import { createServer, type Server, type ServerOptions } from '../../rpc/http/se
 import type { StatusPage } from '../../rpc/http/status-page.ts'
 import { trustedProxies } from '../../rpc/limiter/address.ts'
 import { POINT_MS } from '../../rpc/limiter/points.ts'
+import type { RedisStores } from '../../rpc/limiter/redis.ts'
 import type { OpenConcurrencyLimit } from '../../rpc/limiter/shared-concurrency-limits.ts'
 import type { Method, Methods } from '../../rpc/method/method.ts'
 import { methodsOf } from '../../rpc/methods/index.ts'
@@ -42,7 +43,6 @@ import type { FromWriter } from '../thread/messages.ts'
 import { type Clock, machineNow } from '../thread/running-clock.ts'
 import { openApiKeys } from './api-keys.ts'
 import { page } from './banner.ts'
-import { openLimitStore } from './limit-store.ts'
 import { openRateBuckets, type RateBuckets, type SharedRateBuckets } from './rate-buckets.ts'
 import { statsOfRateBuckets, statsOfRpc, statsOfServer } from './stats.ts'
 
@@ -343,4 +343,18 @@ function createListeners(): {
       for (const listener of listeners) listener()
     },
   }
+}
+
+/**
+ * Opens the store of the rate limits' points. The Redis client is loaded on demand, because most
+ * nodes need none.
+ * @returns undefined for the memory of this process
+ */
+async function openLimitStore(store: string, report: Report): Promise<RedisStores | undefined> {
+  if (store === 'memory') return undefined
+  const { openRedis } = await import('../../rpc/limiter/redis.ts')
+  return openRedis(store, {
+    onDisconnected: (reason) => report('limit_store_away', { reason }),
+    now: Date.now,
+  })
 }

@@ -3,7 +3,6 @@ import type { ChainReader } from '../../engine/chain/types.ts'
 import { isOutOfFiles } from '../../engine/storage/database/disk.ts'
 import type { OpenedData } from '../data/open.ts'
 import type { NodeContext } from '../process/context.ts'
-import { createCollecting } from '../thread/collecting.ts'
 import { createInbox, type Inbox } from '../thread/inbox.ts'
 import { type Claims, releaseEnded } from '../thread/rows.ts'
 import { openClock } from '../thread/running-clock.ts'
@@ -92,3 +91,38 @@ export function openPool(
   lifecycle.onStop('the pool', pool.stop, { minMs: STOP_MS })
   return { pool, jobs, spent, logRowsCache: () => readLogRowsCacheStats(logRowsCache) }
 }
+
+interface Collecting {
+  /** Reports the processor time of a worker that a call has taken. */
+  spent(cpuMs: number): void
+  stop(): void
+}
+
+/** A call that takes less leaves little garbage. */
+const LONG_MS = 20
+/** Delay after the last long call. */
+const QUIET_MS = 2_000
+
+/**
+ * Collects the heaps of idle threads after long work, because V8 does not collect a heap on which
+ * nobody allocates. A thread that has traced a block would retain hundreds of megabytes.
+ * @param isIdle tells whether no call waits or runs
+ */
+function createCollecting(collect: () => void, isIdle: () => boolean): Collecting {
+  let timer: NodeJS.Timeout | undefined
+  function check(): void {
+    timer = isIdle() ? undefined : setTimeout(check, BUSY_MS).unref()
+    if (timer === undefined) collect()
+  }
+  return {
+    spent(cpuMs) {
+      if (cpuMs < LONG_MS) return
+      clearTimeout(timer)
+      timer = setTimeout(check, QUIET_MS).unref()
+    },
+    stop: () => clearTimeout(timer),
+  }
+}
+
+/** Retry interval while the pool is busy; between light calls there is always an idle moment. */
+const BUSY_MS = 50

@@ -3,7 +3,7 @@
  * reports nothing.
  */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { displayRecording } from '../../../workers/commands/follow/record-progress.ts'
+import { displayRecording } from '../../../workers/commands/follow/recording.ts'
 import { startParts } from '../../../workers/commands/shared/parts.ts'
 
 const said: string[] = []

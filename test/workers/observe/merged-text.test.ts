@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { mergedText } from '../../../workers/observe/merged-text.ts'
-import { createFrontThreadMetrics, createMetrics } from '../../../workers/observe/metrics.ts'
+import {
+  createFrontThreadMetrics,
+  createMetrics,
+  mergedText,
+} from '../../../workers/observe/metrics.ts'
 import { IDLE } from '../../fixtures/metric-sources.ts'
 
 const families = (text: string) => [...text.matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name)

@@ -5,6 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChainReader } from '../../../engine/chain/types.ts'
+import { DEV_ACCOUNTS, DEV_MNEMONIC } from '../../../engine/chainspec/dev-accounts.ts'
+import { DEV_BALANCE } from '../../../engine/chainspec/dev-genesis.ts'
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { socketData } from '../../../engine/flashblocks/codec.ts'
 import type { Bytes } from '../../../engine/primitives/bytes.ts'
 import { bytesToHex } from '../../../engine/primitives/hex.ts'
@@ -26,7 +29,6 @@ import { isVisible } from '../../sequencer/newest-visible.ts'
 import type { Inbox } from '../../thread/inbox.ts'
 import type { FromSequencer, ToSequencer } from '../../thread/messages.ts'
 import type { Thread } from '../../thread/thread.ts'
-import { banner } from './banner.ts'
 import { type Controls, createControls } from './controls.ts'
 import { createDeposits, type Deposits } from './deposits.ts'
 
@@ -174,4 +176,39 @@ const CHECK_MS = 5
 async function published(reader: ChainReader, position: FlashblockPosition): Promise<void> {
   const until = performance.now() + REPLAY_MS
   while (performance.now() < until && !isVisible(reader, position)) await sleep(CHECK_MS)
+}
+
+/** Public chains: a transaction that is signed here for one of these ids is valid there. */
+const REAL_CHAINS: ReadonlyMap<bigint, string> = new Map([
+  [196n, 'X Layer'],
+  [1952n, 'X Layer testnet'],
+  [10n, 'OP Mainnet'],
+  [11155420n, 'OP Sepolia'],
+])
+
+/** Text for the start: the accounts, and a warning about them. */
+export function banner(chain: ChainSpec, version: string): string {
+  const accounts = DEV_ACCOUNTS.flatMap(({ address, privateKey }, index) => [
+    `  (${index}) ${address}`,
+    `      ${privateKey}`,
+  ])
+  const real = REAL_CHAINS.get(chain.chainId)
+  const warning =
+    real === undefined
+      ? []
+      : [
+          `WARNING: chain id ${chain.chainId} is that of ${real}: a transaction signed here with a real key is valid there.`,
+          'Use these accounts only, or another --chain-id.',
+          '',
+        ]
+  return [
+    `flashnode ${version}: a local development network with the rules of ${chain.name}`,
+    '',
+    `Accounts of the mnemonic "${DEV_MNEMONIC}", with ${DEV_BALANCE.toLocaleString('en')} tokens each:`,
+    ...accounts,
+    '',
+    'WARNING: these keys are public. On a real network, anything sent to them is lost.',
+    ...warning,
+    '',
+  ].join('\n')
 }

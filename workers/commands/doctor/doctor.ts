@@ -2,6 +2,9 @@
  * `flashnode doctor`: runs one check after the other and prints a line for each; the worst one sets
  * the status.
  */
+
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { ChainError } from '../../../engine/chainspec/error.ts'
 import { chainSpec } from '../../../engine/chainspec/registry.ts'
 import type { ChainSpec } from '../../../engine/chainspec/types.ts'
@@ -12,9 +15,8 @@ import { print } from '../shared/print.ts'
 import { table } from '../shared/table.ts'
 import { directoryLines } from './directory.ts'
 import { feedLines } from './feeds.ts'
-import { error, type Line } from './line.ts'
+import { error, type Line, ok } from './line.ts'
 import { machineLines } from './machine.ts'
-import { portLine } from './ports.ts'
 import { upstreamLines } from './upstreams.ts'
 
 type DoctorConfig = {
@@ -130,4 +132,25 @@ function textOf(lines: readonly Line[], errors: number, warnings: number): strin
       `${texts[at]}\n${advice === undefined || status === 'ok' ? '' : `         ${advice}\n`}`,
   )
   return `${printedLines.join('')}${errors} errors, ${warnings} warnings\n`
+}
+
+/** Checks if the node can listen on an address. */
+async function portLine(flag: string, host: string, port: number): Promise<Line> {
+  const about = `port ${port}`
+  const server = createServer()
+  try {
+    const listening = once(server, 'listening')
+    server.listen({ port, host })
+    await listening
+    return ok(about, `free on ${host}`)
+  } catch (fault) {
+    const { code, message } = fault as Error & { readonly code?: string }
+    const advice =
+      code === 'EADDRINUSE'
+        ? `another process listens there: stop it, or give another --${flag}`
+        : `give another --${flag}, or another --host`
+    return error(about, `${host}: ${message}`, advice)
+  } finally {
+    server.close()
+  }
 }

@@ -2,7 +2,10 @@
  * Main thread's side of the followed network: messages of its threads, and calls that are forwarded
  * to it.
  */
+
+import type { ChainSpec } from '../../../engine/chainspec/types.ts'
 import { haltSuspicion } from '../../../engine/sources/upstream/tracker-state.ts'
+import { version } from '../../config/config.ts'
 import { connectFeeds } from '../../feed-client/connect.ts'
 import type { Feeds } from '../../feed-client/start.ts'
 import type { ConnectedSource, SourceParts } from '../../node/role.ts'
@@ -10,7 +13,6 @@ import type { NodeContext } from '../../process/context.ts'
 import type { FromFollower, ToFollower } from '../../thread/follower-messages.ts'
 import type { Inbox } from '../../thread/inbox.ts'
 import type { Thread } from '../../thread/thread.ts'
-import { banner } from './banner.ts'
 import { type CatchingUp, createCatchUp } from './catch-up.ts'
 import type { FollowConfig } from './flags.ts'
 import { createForwarding, type Forwarding } from './forwarding.ts'
@@ -104,4 +106,16 @@ function onFollower(
     case 'stopped':
       return
   }
+}
+
+/** Only the host is printed, because a path or a query may contain a key. */
+const hostOf = (url: string): string => new URL(url).host
+
+/** Text for the start. */
+function banner(
+  { name, chainId }: ChainSpec,
+  { upstream, feed }: Pick<FollowConfig, 'upstream' | 'feed'>,
+): string {
+  const feeds = feed.length === 0 ? 'no feed' : `feeds ${feed.map(hostOf).join(', ')}`
+  return `flashnode ${version()}: follows ${name} (${chainId}), upstreams ${upstream.map(hostOf).join(', ')}, ${feeds}\n`
 }

@@ -17,9 +17,9 @@ import { type RequestTaking, takeRequests } from '../../record/requests.ts'
 import { encodeLine } from '../../record/values.ts'
 import { print } from '../shared/print.ts'
 import { type Process, runProcess } from '../shared/process.ts'
+import { startProgress } from '../shared/progress.ts'
 import type { FLAGS, FollowConfig, FollowDefaults, RECORD_FLAGS } from './flags.ts'
 import type { FollowStart } from './prepare.ts'
-import { displayRecording } from './record-progress.ts'
 import { DEFAULT_CHAIN, followRole } from './role.ts'
 
 type RecordConfig = ConfigOf<typeof FLAGS & typeof RECORD_FLAGS, FollowDefaults>
@@ -130,4 +130,40 @@ const FULL = {
   seconds: 'the duration of --seconds',
   slow: WHY.slow,
   failed: WHY.failed,
+}
+
+type RecordingProgress = {
+  readonly seconds: number
+  readonly megabytes: number
+  readonly bytes: () => number
+}
+
+const BAR_MS = 500
+/** The log gets a line only this often, because it has other lines too. */
+const LINE_MS = 30_000
+
+/**
+ * Displays the progress of a recording: its time, and the bytes in its file.
+ * @returns a function that ends the display
+ */
+export function displayRecording(
+  { seconds, megabytes, bytes }: RecordingProgress,
+  context: Omit<Parameters<typeof startProgress>[1], 'now'>,
+): () => void {
+  const now = () => performance.now()
+  const started = now()
+  const progress = startProgress(1_000 * seconds, { ...context, now })
+  const timer = setInterval(
+    () => {
+      const taken = (bytes() / 2 ** 20).toFixed(1)
+      const passedMs = Math.min(now() - started, 1_000 * seconds)
+      progress.update(passedMs, `${taken} of ${megabytes} MB are recorded`)
+    },
+    context.isTerminal ? BAR_MS : LINE_MS,
+  )
+  timer.unref()
+  return () => {
+    clearInterval(timer)
+    progress.stop()
+  }
 }
