@@ -75,8 +75,10 @@ async function compare(row: Row, servers: readonly Server[]): Promise<string> {
   const responding = await agree(row, { servers, isPeerOptional })
   const sides = responding.map((server): Side => ({ server, requested: 0, samples: [], errors: 0 }))
   for (const side of sides) await measure(side, row)
+  // The order changes, because a round of sends also signs what the next side sends again.
   for (let round = 0; round < rounds; round++)
-    for (const side of sides) side.samples.push(await measure(side, row))
+    for (const side of round % 2 === 0 ? sides : sides.toReversed())
+      side.samples.push(await measure(side, row))
   const errors = sides.reduce((sum, side) => sum + side.errors, 0)
   if (errors > 0) process.exitCode = 1
   const latency = ({ samples }: Side) =>
