@@ -1,6 +1,6 @@
 /**
  * Measures requests a second and per CPU-second of flashnode and a peer in one run. They take
- * turns, A B A B; results are medians of the rounds. The peer is anvil, or with --against another
+ * turns, A B B A; results are medians of the rounds. The peer is anvil, or with --against another
  * checkout of flashnode. Both start with the same state, and have to answer a sample of each row
  * alike.
  * Usage: npm run bench -- [--rounds 3] [--seconds 5] [--connections 32] [--only TEXT] [--against
