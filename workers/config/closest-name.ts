@@ -1,4 +1,5 @@
-/** Finds the valid name that a mistyped one most likely means. */
+/** Finds the valid name that a mistyped one most likely means, and explains former flags. */
+
 /**
  * @returns the closest name, or undefined if all are too different; ties go to the shortest, then
  * the first

@@ -51,6 +51,11 @@ export class Intake {
    */
   #waiting: Waiting[] = []
   #isBusy = false
+  /**
+   * Frames were refused, and may have been flashblocks. The writer learns it with the next frame,
+   * so a feed of refused frames alone gives it no work.
+   */
+  #hasLost = false
   #buffered = { frames: 0, bytes: 0 }
   #onTaken: (() => void) | undefined
 
@@ -134,10 +139,11 @@ export class Intake {
     const { send, sendState, refused, count } = this.#options
     if ('refuse' in decoded) {
       refused(decoded)
-      // The frame may have been a flashblock.
-      sendState({ isConnected: true })
+      this.#hasLost = true
     } else if ('ignore' in decoded) count('foreign', 1)
     else {
+      if (this.#hasLost) sendState({ isConnected: true })
+      this.#hasLost = false
       const bytes = send(decoded.message, packet, receivedAtMs)
       this.#buffered = { frames: this.#buffered.frames + 1, bytes: this.#buffered.bytes + bytes }
       count('frames', 1)

@@ -32,8 +32,8 @@ export class Mailbox {
   }
 
   /**
-   * Adds an event. Packets beyond the limit drop the oldest of their feed, which is an event of the
-   * feed.
+   * Adds an event. Packets beyond the limit drop the oldest of their feed, and an event reports the
+   * loss.
    */
   push(event: WriterEvent): void {
     // Waiting canonical blocks continue the chain that the resync replaces.
@@ -96,7 +96,7 @@ export class Mailbox {
     if (newest !== undefined) this.#dropBefore(feed, newest.at)
   }
 
-  /** Drops the oldest packets of a feed. An event of the feed takes their place. */
+  /** Drops the oldest packets of a feed. One event in their place reports the loss. */
   #dropBefore(feed: number, count: number): void {
     const dropped = this.#packetsOf(feed).slice(0, count)
     for (const packet of dropped) this.#count(packet, -1)
@@ -106,8 +106,8 @@ export class Mailbox {
     this.#feeds = this.#feeds.flatMap((event): readonly FeedEvent[] => {
       if (feedOf(event) !== feed) return [event]
       if (event.type === 'packet' && event.packet === last) {
-        const isLost = { type: 'feed', feed, isConnected: true } as const
-        return isRecorded ? [] : [isLost]
+        const loss = { type: 'feed', feed, isConnected: true } as const
+        return isRecorded ? [] : [loss]
       }
       if (event.type === 'packet' && isDropped.has(event.packet)) return []
       isRecorded = event.type === 'feed' && event.isConnected && event.isResumed !== true
